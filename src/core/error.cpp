@@ -39,8 +39,8 @@ IoError::IoError(std::string path, std::string const& message)
     : Error{ExitCode::file, fmt::format("'{}': {}", path, message)}, path_{std::move(path)} {}
 
 CheckpointError::CheckpointError(std::string path, std::string const& message)
-    : Error{ExitCode::file, fmt::format("checkpoint '{}': {}", path, message)},
-      path_{std::move(path)} {}
+    : Error{ExitCode::file, fmt::format("checkpoint '{}': {}", path, message)}, path_{std::move(
+                                                                                    path)} {}
 
 void contract_violation(char const* kind, char const* condition, std::source_location where) {
     throw ContractViolation{fmt::format("{}:{}: {} '{}' in {} (a bug of evener; please report it)",

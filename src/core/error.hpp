@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The errors a user can meet, one class per exit code, with their facts as members. Message grammar:
-// what happened (why it is wrong) what to do; lower case, no full stop, values with units, names in
-// quotes. Only `main` catches; a bug of ours is a ContractViolation, not one of these.
+// The errors a user can meet, one class per exit code, with their facts as members. Message
+// grammar: what happened (why it is wrong) what to do; lower case, no full stop, values with units,
+// names in quotes. Only `main` catches; a bug of ours is a ContractViolation, not one of these.
 
 #include <source_location>
 #include <stdexcept>
@@ -114,13 +114,13 @@ class ContractViolation : public std::logic_error {
     using std::logic_error::logic_error;
 };
 
-[[noreturn]] void contract_violation(
-    char const* kind, char const* condition,
-    std::source_location where = std::source_location::current());
+[[noreturn]] void contract_violation(char const* kind, char const* condition,
+                                     std::source_location where = std::source_location::current());
 
 } // namespace evener::core
 
-/// Precondition of a caller inside Evener; always on (they are cheap and stand outside inner loops).
+/// Precondition of a caller inside Evener; always on (they are cheap and stand outside inner
+/// loops).
 #define EVENER_EXPECT(condition)                                                                   \
     ((condition) ? static_cast<void>(0)                                                            \
                  : ::evener::core::contract_violation("expected", #condition))

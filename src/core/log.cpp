@@ -40,7 +40,9 @@ void configure(int rank, Level lowest) {
     state().lowest = lowest;
 }
 
-bool is_root() { return state().rank == 0; }
+bool is_root() {
+    return state().rank == 0;
+}
 
 void write(Level level, std::string_view text) {
     if (level < state().lowest)

@@ -14,7 +14,9 @@ namespace evener::core {
 /// Element types that Evener computes and stores in.
 enum class DType : std::uint8_t { float32, bfloat16 };
 
-constexpr std::int64_t bytes_of(DType type) { return type == DType::float32 ? 4 : 2; }
+constexpr std::int64_t bytes_of(DType type) {
+    return type == DType::float32 ? 4 : 2;
+}
 constexpr std::string_view name_of(DType type) {
     return type == DType::float32 ? "float32" : "bfloat16";
 }
@@ -48,7 +50,9 @@ constexpr Range overlap(Range a, Range b) {
 }
 
 /// a / b rounded up, for a >= 0, b > 0.
-constexpr std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t div_up(std::int64_t a, std::int64_t b) {
+    return (a + b - 1) / b;
+}
 /// The smallest multiple of `unit` that is not below `value`.
 constexpr std::int64_t round_up(std::int64_t value, std::int64_t unit) {
     return div_up(value, unit) * unit;
