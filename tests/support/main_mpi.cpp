@@ -11,6 +11,7 @@
 #include <mpi.h>
 
 #include <cstdio>
+#include <string>
 
 namespace {
 
@@ -19,16 +20,20 @@ class RankReporter : public testing::EmptyTestEventListener {
     explicit RankReporter(int rank) : rank_{rank} {}
 
   private:
+    void OnTestStart(testing::TestInfo const& test) override {
+        test_ = std::string{test.test_suite_name()} + "." + test.name();
+    }
+
+    // GoogleTest holds its lock here: asking it for the current test would never return.
     void OnTestPartResult(testing::TestPartResult const& part) override {
         if (!part.failed())
             return;
-        testing::TestInfo const* const test = testing::UnitTest::GetInstance()->current_test_info();
-        std::fprintf(stderr, "rank %d: %s.%s: %s:%d: %s\n", rank_,
-                     test ? test->test_suite_name() : "", test ? test->name() : "",
+        std::fprintf(stderr, "rank %d: %s: %s:%d: %s\n", rank_, test_.c_str(),
                      part.file_name() ? part.file_name() : "", part.line_number(), part.message());
         std::fflush(stderr);
     }
 
+    std::string test_;
     int rank_;
 };
 

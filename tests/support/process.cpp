@@ -16,6 +16,7 @@
 #include <fstream>
 #include <iterator>
 #include <thread>
+#include <utility>
 
 namespace evener::support {
 
@@ -59,13 +60,15 @@ ProcessResult run_process(std::vector<std::string> const& command, ProcessOption
     }
 
     ProcessResult result;
+    // mpirun passes a first SIGTERM on to its ranks; what is still there later is killed.
     auto const deadline = std::chrono::steady_clock::now() + options.timeout;
     int status = 0;
     while (waitpid(child, &status, WNOHANG) == 0) {
-        if (!result.timed_out && std::chrono::steady_clock::now() > deadline) {
-            result.timed_out = true;
+        auto const now = std::chrono::steady_clock::now();
+        if (now > deadline + std::chrono::seconds{5})
             kill(-child, SIGKILL);
-        }
+        else if (now > deadline && !std::exchange(result.timed_out, true))
+            kill(-child, SIGTERM);
         std::this_thread::sleep_for(std::chrono::milliseconds{2});
     }
     result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -11,9 +11,9 @@
 namespace evener::support {
 
 struct ProcessOptions {
-    std::filesystem::path folder;         ///< current folder of the program; empty: the caller's
-    std::vector<std::string> environment; ///< NAME=value, added to the caller's
-    std::chrono::seconds timeout{120};    ///< then the program and its children are killed
+    std::filesystem::path folder{};         ///< current folder of the program; empty: the caller's
+    std::vector<std::string> environment{}; ///< NAME=value, added to the caller's
+    std::chrono::seconds timeout{120};      ///< then the program and its children are ended
 };
 
 struct ProcessResult {

@@ -75,8 +75,8 @@ TEST(Sizes, OneSeedCanBeRepeated) {
 
 TEST(Sizes, AnUnknownSizeIsRefused) {
     Variable const chosen{"EVENER_TEST_SIZE", "huge"};
-    expect_error<core::ConfigError>([] { size(); },
-                                    "EVENER_TEST_SIZE is 'huge' (it must be quick, ci or full)");
+    expect_error<core::ConfigError>(
+        [] { size(); }, "error: EVENER_TEST_SIZE is 'huge' (it must be quick, ci or full)");
 }
 
 TEST(Sizes, DrawsRepeatForTheSameSeed) {
