@@ -62,10 +62,10 @@ struct Buffer {
     bool persistent = false; ///< keeps its content and its offset in all programs of a rank
     std::int64_t bytes = 0;
     std::int64_t offset = 0;                  ///< in the device's arena, a multiple of 64
-    core::ChunkId chunk;                      ///< kept, handover
-    core::MicrobatchId microbatch;            ///< kept, handover
-    core::BucketId bucket;                    ///< weights, gradients, shards, reduced
-    core::RankId peer;                        ///< received, sending
+    core::ChunkId chunk{};                    ///< kept, handover
+    core::MicrobatchId microbatch{};          ///< kept, handover
+    core::BucketId bucket{};                  ///< weights, gradients, shards, reduced
+    core::RankId peer{};                      ///< received, sending
     Direction direction = Direction::forward; ///< received, sending, handover
     std::int64_t slot = 0;                    ///< received
 
