@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A training job: one plain struct per TOML table, with the defaults. What each key means and which
+// values it may have stands once, in schema.cpp (printed as inputs/reference.toml). A Job from
+// parse_job is resolved and valid: presets applied, and no field marked "resolved" is 0 or empty.
+
+#include "core/ids.hpp"
+#include "job/choices.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace evener::job {
+
+struct Run {
+    std::string name; ///< resolved: the job file's name without ".toml"
+    std::string out;  ///< resolved: run folder, "runs/<name>"
+    std::uint64_t seed = 1;
+    Devices devices = Devices::automatic;
+    std::int64_t threads = 0; ///< compute threads of a rank; 0 = its cpuset over the ranks on it
+
+    bool operator==(Run const&) const = default;
+};
+
+struct Model {
+    Preset preset = Preset::none;
+    std::int64_t vocabulary = 0;      ///< resolved
+    std::int64_t hidden_size = 0;     ///< resolved
+    std::int64_t layers = 0;          ///< resolved: decoder layers
+    std::int64_t heads = 0;           ///< resolved: query heads
+    std::int64_t kv_heads = 0;        ///< resolved: key and value heads; divides heads
+    std::int64_t head_size = 0;       ///< resolved: even
+    std::int64_t ffn_size = 0;        ///< resolved
+    std::int64_t sequence_length = 0; ///< resolved: tokens of a sequence
+    double rope_theta = 10000.0;
+    double norm_epsilon = 1e-5;
+    bool tied_embeddings = false;
+    bool attention_bias = false; ///< of the query, key and value projections
+    bool attention_output_bias = false;
+    bool mlp_bias = false;
+    double init_std = 0.02;
+    std::string init_from; ///< checkpoint or run folder; empty = random weights
+
+    bool operator==(Model const&) const = default;
+};
+
+struct Data {
+    std::vector<std::string> train;      ///< paths or globs, at least one
+    std::vector<std::string> validation; ///< may be empty
+    Format format = Format::automatic;
+    bool shuffle = true;
+    std::int64_t ignore_token = -1; ///< targets equal to it are masked; -1 = none
+
+    bool operator==(Data const&) const = default;
+};
+
+struct Train {
+    std::int64_t steps = 0;              ///< resolved
+    std::int64_t batch_size = 32;        ///< sequences per step, over all ranks
+    std::int64_t microbatch_size = 0;    ///< resolved: sequences; need not divide batch_size
+    std::int64_t validate_every = 0;     ///< steps; 0 = never
+    std::int64_t validation_batches = 0; ///< 0 = all
+    OnNonfinite on_nonfinite = OnNonfinite::stop;
+    std::int64_t nonfinite_limit = 10; ///< skipped steps in a row before the job stops
+
+    bool operator==(Train const&) const = default;
+};
+
+struct Optimizer {
+    OptimizerKind kind = OptimizerKind::adamw;
+    double learning_rate = 3e-4;
+    double min_learning_rate = 0.0; ///< where the decay ends
+    std::int64_t warmup_steps = 0;
+    Decay schedule = Decay::cosine;
+    std::int64_t decay_steps = 0; ///< resolved: step at which the decay ends, counted from step 0
+    double beta1 = 0.9;
+    double beta2 = 0.95;
+    double epsilon = 1e-8;
+    double weight_decay = 0.1; ///< decoupled; not on norms and biases
+    double clip_norm = 1.0;    ///< global gradient norm; 0 = off
+
+    bool operator==(Optimizer const&) const = default;
+};
+
+struct Precision {
+    Compute compute = Compute::automatic;
+    Compute boundary = Compute::automatic; ///< wire type between groups; auto = the narrower
+
+    bool operator==(Precision const&) const = default;
+};
+
+/// A stage group: who holds a run of the model's layers, and who does how much.
+struct Group {
+    std::vector<core::RankId> ranks; ///< in the order of shares and shard_weights
+    std::int64_t layers = 0;         ///< entries of the model's layer list, see layer_count
+    std::vector<double> shares;      ///< resolved: weight per rank, zero allowed, not all zero
+    Dispatch dispatch = Dispatch::shares;
+    std::vector<double> shard_weights; ///< resolved: size of each rank's optimizer shard
+    GroupCompute compute = GroupCompute::as_job;
+
+    bool operator==(Group const&) const = default;
+};
+
+struct Plan {
+    Schedule schedule = Schedule::one_f_one_b;
+    bool split_backward = false; ///< separate BackwardInput and BackwardWeight instructions
+    Reduce reduce = Reduce::once;
+    std::int64_t receive_buffers = 0; ///< per link direction; 0 = the smallest without stalls
+    bool replan = false;              ///< a resume makes a new plan instead of out/plan.toml
+    std::vector<Group> groups;        ///< empty = planned at start
+
+    bool operator==(Plan const&) const = default;
+};
+
+struct Checkpoint {
+    std::int64_t every = 0;      ///< steps; 0 = only at the end
+    std::int64_t keep = 2;       ///< newest checkpoints kept
+    std::string resume = "auto"; ///< "auto", "never" or the path of a checkpoint
+    bool verify_on_load = true;
+
+    bool operator==(Checkpoint const&) const = default;
+};
+
+struct Log {
+    LogLevel level = LogLevel::info;
+    std::int64_t step_every = 1; ///< steps between two step lines
+    std::string gradients;       ///< writes each step's reduced gradients here; empty = off
+    Progress progress = Progress::automatic;
+
+    bool operator==(Log const&) const = default;
+};
+
+struct Job {
+    Run run;
+    Model model;
+    Data data;
+    Train train;
+    Optimizer optimizer;
+    Precision precision;
+    Plan plan;
+    Checkpoint checkpoint;
+    Log log;
+
+    bool operator==(Job const&) const = default;
+};
+
+/// Entries of the model's layer list: embedding, then attention and feed-forward of each decoder
+/// layer, then the head. A plan's groups take consecutive entries of it.
+constexpr std::int64_t layer_count(Model const& model) {
+    return 2 * model.layers + 2;
+}
+
+/// What a group computes in, before `automatic` is measured.
+constexpr Compute compute_of(Precision const& precision, Group const& group) {
+    switch (group.compute) {
+    case GroupCompute::automatic:
+        return Compute::automatic;
+    case GroupCompute::float32:
+        return Compute::float32;
+    case GroupCompute::bfloat16:
+        return Compute::bfloat16;
+    case GroupCompute::as_job:
+        break;
+    }
+    return precision.compute;
+}
+
+} // namespace evener::job

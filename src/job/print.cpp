@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/print.hpp"
+
+#include "job/schema.hpp"
+
+#include <fmt/format.h>
+
+namespace evener::job {
+
+namespace {
+
+constexpr std::size_t text_columns = 96;
+
+template <class List, class Text>
+std::string list_text(List const& list, Text const& text) {
+    std::string result;
+    for (auto const& element : list)
+        result += (result.empty() ? "" : ", ") + text(element);
+    return "[" + result + "]";
+}
+
+/// Three or more ranks in a row become a range.
+std::string ranks_text(std::vector<core::RankId> const& ranks) {
+    std::vector<std::string> parts;
+    for (std::size_t begin = 0; begin < ranks.size();) {
+        std::size_t end = begin + 1;
+        while (end < ranks.size() && ranks[end].value == ranks[end - 1].value + 1)
+            ++end;
+        if (end - begin < 3)
+            end = begin + 1;
+        parts.push_back(end - begin == 1
+                            ? fmt::format("{}", ranks[begin].value)
+                            : fmt::format("\"{}-{}\"", ranks[begin].value, ranks[end - 1].value));
+        begin = end;
+    }
+    return list_text(parts, [](std::string const& part) { return part; });
+}
+
+struct ValueText {
+    std::string operator()(bool const* value) const { return *value ? "true" : "false"; }
+    std::string operator()(std::int64_t const* value) const { return fmt::format("{}", *value); }
+    std::string operator()(std::uint64_t const* value) const { return fmt::format("{}", *value); }
+    std::string operator()(double const* value) const { return number_text(*value); }
+    std::string operator()(std::string const* value) const { return quoted(*value); }
+    std::string operator()(ChoiceSlot const& choice) const {
+        return quoted(choice.names[choice.get(choice.target)]);
+    }
+    std::string operator()(std::vector<std::string> const* value) const {
+        return list_text(*value, [](std::string const& text) { return quoted(text); });
+    }
+    std::string operator()(std::vector<double> const* value) const {
+        return list_text(*value, [](double weight) {
+            std::string const text = number_text(weight);
+            return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
+        });
+    }
+    std::string operator()(std::vector<core::RankId> const* value) const {
+        return ranks_text(*value);
+    }
+    std::string operator()(std::vector<Group> const*) const { return "[]"; } // printed as tables
+};
+
+std::string value_text(Slot const& slot) {
+    return std::visit(ValueText{}, slot);
+}
+
+std::string print_table(Table const& table, Job& job) {
+    std::string text = fmt::format("[{}]\n", table.name);
+    std::string groups_text;
+    for (Key<Job> const& key : table.keys) {
+        Slot const slot = key.slot(job);
+        auto* const* groups = std::get_if<std::vector<Group>*>(&slot);
+        if (groups == nullptr) {
+            text += fmt::format("{} = {}\n", key.name, value_text(slot));
+            continue;
+        }
+        for (Group& group : **groups) {
+            groups_text += "\n[[plan.groups]]\n";
+            for (Key<Group> const& group_key : group_keys())
+                groups_text +=
+                    fmt::format("{} = {}\n", group_key.name, value_text(group_key.slot(group)));
+        }
+    }
+    return text + groups_text; // tables last: in TOML what follows them would belong to them
+}
+
+/// `text` in lines of comment.
+std::string comment(std::string_view text) {
+    std::string result;
+    while (text.size() > text_columns) {
+        std::size_t const end = text.rfind(' ', text_columns);
+        result += fmt::format("# {}\n", text.substr(0, end));
+        text.remove_prefix(end + 1);
+    }
+    return result + fmt::format("# {}\n", text);
+}
+
+template <class Owner>
+std::string reference_key(Key<Owner> const& key, Owner& defaults, bool required_live) {
+    Slot const slot = key.slot(defaults);
+    // What strings and switches may be shows in the default; ranges and choices do not.
+    bool const has_note = std::holds_alternative<ChoiceSlot>(slot) ||
+                          !std::holds_alternative<std::monostate>(key.bounds);
+    std::string const note = fmt::format(" ({})", describe_values(slot, key.bounds));
+    std::string text = comment(fmt::format("{}{}", key.doc, has_note ? note : ""));
+    if (key.example.empty())
+        return text + fmt::format("#{} = {}\n\n", key.name, value_text(slot));
+    return text + fmt::format("{}{} = {}\n\n", required_live ? "" : "#", key.name, key.example);
+}
+
+} // namespace
+
+std::string print_plan(Plan const& plan) {
+    Job job;
+    job.plan = plan;
+    return print_table(*find_table("plan"), job);
+}
+
+std::string print_job(Job const& job) {
+    Job copy = job; // slots point into a mutable job
+    std::string text;
+    for (Table const& table : tables())
+        text += (text.empty() ? "" : "\n") + print_table(table, copy);
+    return text;
+}
+
+std::string reference_text() {
+    std::string text =
+        "# Every key of a job with its default; \"#key = value\" is a key at its default, "
+        "the others\n# have none and must be given. Copy what you change. Paths are "
+        "relative to the folder that\n# evener is started in; --set table.key=value "
+        "overrides a key on the command line.\n";
+    Job defaults;
+    for (Table const& table : tables()) {
+        text += fmt::format("\n# {}.\n[{}]\n\n", table.doc, table.name);
+        for (Key<Job> const& key : table.keys)
+            if (!std::holds_alternative<std::vector<Group>*>(key.slot(defaults)))
+                text += reference_key(key, defaults, true);
+        if (table.name != "plan")
+            continue;
+        text += comment(fmt::format("{}.", find_key(table.keys, "groups")->doc));
+        text += "#[[plan.groups]]\n\n";
+        Group group;
+        for (Key<Group> const& key : group_keys())
+            text += reference_key(key, group, false);
+    }
+    while (text.ends_with("\n\n"))
+        text.pop_back();
+    return text;
+}
+
+} // namespace evener::job

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/validate.hpp"
+
+#include "job/schema.hpp"
+#include "job/suggest.hpp"
+
+#include <fmt/format.h>
+
+namespace evener::job {
+
+namespace {
+
+class BoundsCheck {
+  public:
+    explicit BoundsCheck(Findings& findings) : findings_{findings} {}
+
+    template <class Owner>
+    void operator()(std::span<Key<Owner> const> keys, Owner& owner, std::string_view table) {
+        for (Key<Owner> const& key : keys) {
+            std::string const name = fmt::format("{}.{}", table, key.name);
+            Slot const slot = key.slot(owner);
+            if (auto* const* value = std::get_if<std::int64_t*>(&slot))
+                check(name, **value, key, slot);
+            else if (auto* const* seed = std::get_if<std::uint64_t*>(&slot))
+                check(name, static_cast<std::int64_t>(**seed), key, slot);
+            else if (auto* const* real = std::get_if<double*>(&slot))
+                check(name, **real, key, slot);
+            else if (auto* const* list = std::get_if<std::vector<double>*>(&slot))
+                for (std::size_t i = 0; i < (*list)->size(); ++i)
+                    check(fmt::format("{}[{}]", name, i), (**list)[i], key, &(**list)[i]);
+            else if (auto* const* groups = std::get_if<std::vector<Group>*>(&slot))
+                for (std::size_t i = 0; i < (*groups)->size(); ++i)
+                    (*this)(group_keys(), (**groups)[i], fmt::format("{}[{}]", name, i));
+        }
+    }
+
+  private:
+    template <class Owner, class T>
+    void check(std::string const& name, T value, Key<Owner> const& key, Slot const& slot) {
+        if (within(key.bounds, value) || findings_.is_broken(name))
+            return;
+        std::string const use = describe_values(slot, key.bounds);
+        if (!key.example.empty() && !findings_.is_given(name))
+            findings_.add(name, fmt::format("'{}' is not given; use {}, such as {} = {}", name, use,
+                                            key.name, key.example));
+        else
+            findings_.add(name, fmt::format("'{}' is {}; use {}", name, number_text(value), use));
+    }
+
+    Findings& findings_;
+};
+
+void check_run(Run const& run, Findings& findings) {
+    if (run.name.empty() || run.name == "." || run.name == ".." ||
+        run.name.find('/') != std::string::npos)
+        findings.add_about(
+            {"run.name"}, fmt::format("'run.name' is {} (it names a folder of results); use a name "
+                                      "without '/', and 'run.out' for another place",
+                                      quoted(run.name)));
+}
+
+void check_model(Model const& model, Findings& findings) {
+    struct Size {
+        std::string_view key;
+        std::int64_t value;
+    };
+    bool complete = true;
+    for (auto const& [key, value] :
+         {Size{"model.vocabulary", model.vocabulary}, Size{"model.hidden_size", model.hidden_size},
+          Size{"model.layers", model.layers}, Size{"model.heads", model.heads},
+          Size{"model.ffn_size", model.ffn_size},
+          Size{"model.sequence_length", model.sequence_length}}) {
+        complete = complete && value > 0;
+        if (value == 0)
+            findings.add_about(
+                {key, "model.preset"},
+                fmt::format("'{}' is not given (and no preset is named); give it, or "
+                            "write preset = \"tiny\" in [model]",
+                            key));
+    }
+    if (!complete)
+        return;
+    if (model.kv_heads > 0 && model.heads % model.kv_heads != 0)
+        findings.add_about({"model.kv_heads", "model.heads", "model.preset"},
+                           fmt::format("'model.kv_heads' is {} (it does not divide the {} heads); "
+                                       "use a divisor of {}",
+                                       model.kv_heads, model.heads, model.heads));
+    if (model.head_size == 0)
+        findings.add_about({"model.heads", "model.hidden_size", "model.preset"},
+                           fmt::format("'model.heads' is {} (it does not divide hidden_size {}); "
+                                       "use a divisor of {}, or give model.head_size",
+                                       model.heads, model.hidden_size, model.hidden_size));
+    else if (model.head_size % 2 != 0)
+        findings.add_about(
+            {"model.head_size", "model.heads", "model.hidden_size", "model.preset"},
+            fmt::format("'model.head_size' is {} (the rotary embedding turns pairs); "
+                        "use an even number",
+                        model.head_size));
+}
+
+void check_data(Data const& data, Model const& model, Findings& findings) {
+    if (data.train.empty())
+        findings.add_about({"data.train"}, "'data.train' is not given; list token files, such as "
+                                           "train = [\"data/train.bin\"] in [data]");
+    for (auto const& [key, paths] :
+         {std::pair{"data.train", &data.train}, std::pair{"data.validation", &data.validation}})
+        for (std::size_t i = 0; i < paths->size(); ++i)
+            if ((*paths)[i].empty())
+                findings.add(fmt::format("{}[{}]", key, i),
+                             fmt::format("'{}[{}]' is empty; use a path or a glob", key, i));
+    constexpr std::int64_t ids = 65536; // that two bytes can name
+    if (data.format == Format::uint16 && model.vocabulary > ids)
+        findings.add_about({"data.format", "model.vocabulary", "model.preset"},
+                           fmt::format("'data.format' is \"uint16\" (ids up to {}), but "
+                                       "'model.vocabulary' is {}; use \"uint32\", or a smaller "
+                                       "vocabulary",
+                                       ids - 1, model.vocabulary));
+    if (data.format == Format::uint16 && data.ignore_token >= ids)
+        findings.add_about({"data.ignore_token", "data.format"},
+                           fmt::format("'data.ignore_token' is {} (\"uint16\" files hold ids up to "
+                                       "{}); use a smaller one, or -1 for none",
+                                       data.ignore_token, ids - 1));
+}
+
+void check_train(Train const& train, Data const& data, Findings& findings) {
+    if (train.microbatch_size > train.batch_size)
+        findings.add_about(
+            {"train.microbatch_size", "train.batch_size"},
+            fmt::format("'train.microbatch_size' is {} (the batch has {} sequences); "
+                        "use 1 to {}",
+                        train.microbatch_size, train.batch_size, train.batch_size));
+    if (train.validate_every > 0 && data.validation.empty())
+        findings.add_about({"train.validate_every", "data.validation"},
+                           fmt::format("'train.validate_every' is {}, but there are no validation "
+                                       "files; list them as 'data.validation', or use 0",
+                                       train.validate_every));
+}
+
+void check_optimizer(Optimizer const& optimizer, Train const& train, Findings& findings) {
+    if (optimizer.warmup_steps > train.steps)
+        findings.add_about(
+            {"optimizer.warmup_steps", "train.steps"},
+            fmt::format("'optimizer.warmup_steps' is {} (the run has {} steps); use 0 "
+                        "to {}",
+                        optimizer.warmup_steps, train.steps, train.steps));
+    else if (optimizer.decay_steps < optimizer.warmup_steps)
+        findings.add_about(
+            {"optimizer.decay_steps", "optimizer.warmup_steps", "train.steps"},
+            fmt::format("'optimizer.decay_steps' is {} (the warm-up takes {} steps of "
+                        "it); use at least {}",
+                        optimizer.decay_steps, optimizer.warmup_steps, optimizer.warmup_steps));
+    if (optimizer.min_learning_rate > optimizer.learning_rate)
+        findings.add_about({"optimizer.min_learning_rate", "optimizer.learning_rate"},
+                           fmt::format("'optimizer.min_learning_rate' is {} (the learning rate is "
+                                       "{}); use 0 to {}",
+                                       optimizer.min_learning_rate, optimizer.learning_rate,
+                                       optimizer.learning_rate));
+}
+
+void check_checkpoint(Checkpoint const& checkpoint, Findings& findings) {
+    std::string const& resume = checkpoint.resume;
+    if (resume == "auto" || resume == "never")
+        return;
+    for (std::string_view const word : {"auto", "never"})
+        if (resume.empty() || edit_distance(resume, word) <= 1) {
+            findings.add_about({"checkpoint.resume"},
+                               fmt::format("'checkpoint.resume' is {}; use \"auto\", \"never\" or "
+                                           "the path of a checkpoint (\"./{}\" for a folder of "
+                                           "that name)",
+                                           quoted(resume), resume.empty() ? "name" : resume));
+            return;
+        }
+}
+
+} // namespace
+
+void validate_plan_alone(Plan const& plan, ParseOptions const& options, Findings& findings) {
+    Job holder;
+    holder.plan = plan;
+    BoundsCheck{findings}(find_table("plan")->keys, holder, "plan");
+    validate_plan(plan, nullptr, options, findings);
+}
+
+void validate(Job const& job, ParseOptions const& options, Findings& findings) {
+    Job copy = job; // slots point into a mutable job
+    for (Table const& table : tables())
+        BoundsCheck{findings}(table.keys, copy, table.name);
+    check_run(job.run, findings);
+    check_model(job.model, findings);
+    check_data(job.data, job.model, findings);
+    check_train(job.train, job.data, findings);
+    check_optimizer(job.optimizer, job.train, findings);
+    check_checkpoint(job.checkpoint, findings);
+    validate_plan(job.plan, &job.model, options, findings);
+}
+
+} // namespace evener::job
