@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoints/hdf5.hpp"
+
+#include "checkpoints/files.hpp"
+#include "core/error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+
+namespace evener::checkpoints::hdf5 {
+
+namespace {
+
+/// Innermost entry first, as that one says what happened.
+std::string error_stack() {
+    std::string text;
+    auto const add = [](unsigned, H5E_error2_t const* entry, void* data) -> herr_t {
+        auto& out = *static_cast<std::string*>(data);
+        fmt::format_to(std::back_inserter(out), "{}{}: {}", out.empty() ? "" : "; ",
+                       entry->func_name ? entry->func_name : "?", entry->desc ? entry->desc : "?");
+        return 0;
+    };
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, add, &text);
+    return text.empty() ? "no error stack" : text;
+}
+
+/// HDF5 keeps the system's error number only inside its texts: "..., errno = 28, ...".
+int system_error_in(std::string const& stack) {
+    constexpr std::string_view mark = "errno = ";
+    auto const place = stack.find(mark);
+    return place == std::string::npos ? 0 : std::atoi(stack.c_str() + place + mark.size());
+}
+
+std::int64_t elements(Box const& box) {
+    std::int64_t product = 1;
+    for (hsize_t const count : box.count)
+        product *= static_cast<std::int64_t>(count);
+    return product;
+}
+
+void cut(Box const& box, std::int64_t first, std::int64_t max_elements, UseBlock const& use) {
+    std::int64_t const size = elements(box);
+    if (size <= max_elements) {
+        use(box, first, size);
+        return;
+    }
+    std::size_t dim = 0;
+    while (box.count[dim] == 1)
+        ++dim;
+    std::int64_t const inner = size / static_cast<std::int64_t>(box.count[dim]);
+    auto const step = static_cast<hsize_t>(std::max<std::int64_t>(1, max_elements / inner));
+    for (hsize_t done = 0; done < box.count[dim]; done += step) {
+        Box part = box;
+        part.offset[dim] += done;
+        part.count[dim] = std::min(step, box.count[dim] - done);
+        cut(part, first + static_cast<std::int64_t>(done) * inner, max_elements, use);
+    }
+}
+
+Dataspace select(Dataset const& dataset, Box const& box, std::string const& path) {
+    Dataspace space{EVENER_HDF5(path, H5Dget_space(dataset.get()))};
+    int const rank = EVENER_HDF5(path, H5Sget_simple_extent_ndims(space.get()));
+    if (rank != static_cast<int>(box.offset.size()))
+        throw core::CheckpointError{path,
+                                    "a dataset has another number of dimensions than its tensor"};
+    EVENER_HDF5(path, H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, box.offset.data(), nullptr,
+                                          box.count.data(), nullptr));
+    return space;
+}
+
+Dataspace memory_of(Box const& box, std::string const& path) {
+    auto const size = static_cast<hsize_t>(elements(box));
+    return Dataspace{EVENER_HDF5(path, H5Screate_simple(1, &size, nullptr))};
+}
+
+} // namespace
+
+void fail(char const* call, std::string const& path) {
+    std::string const stack = error_stack();
+    std::string_view name{call};
+    name = name.substr(0, name.find('('));
+    if (int const error = system_error_in(stack); error != 0)
+        throw core::IoError{path, fmt::format("{} failed ({}){} [HDF5: {}]", name,
+                                              std::generic_category().message(error),
+                                              files::remedy(error), stack)};
+    throw core::CheckpointError{path, fmt::format("{} failed [HDF5: {}]", name, stack)};
+}
+
+void quiet_errors() {
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+File create_file(std::string const& path) {
+    quiet_errors();
+    Properties const access{EVENER_HDF5(path, H5Pcreate(H5P_FILE_ACCESS))};
+    EVENER_HDF5(path, H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG));
+    return File{
+        EVENER_HDF5(path, H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()))};
+}
+
+File open_file(std::string const& path) {
+    quiet_errors();
+    return File{EVENER_HDF5(path, H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT))};
+}
+
+Properties link_with_parents(std::string const& path) {
+    Properties links{EVENER_HDF5(path, H5Pcreate(H5P_LINK_CREATE))};
+    EVENER_HDF5(path, H5Pset_create_intermediate_group(links.get(), 1));
+    return links;
+}
+
+Dataspace make_space(std::vector<std::int64_t> const& extents, std::string const& path) {
+    std::vector<hsize_t> const sizes(extents.begin(), extents.end());
+    return Dataspace{
+        EVENER_HDF5(path, H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr))};
+}
+
+void for_each_block(Box const& box, std::int64_t max_elements, UseBlock const& use) {
+    EVENER_EXPECT(max_elements >= 1);
+    cut(box, 0, max_elements, use);
+}
+
+void write_box(Dataset const& dataset, Box const& box, float const* src, std::string const& path) {
+    Dataspace const file = select(dataset, box, path);
+    Dataspace const memory = memory_of(box, path);
+    EVENER_HDF5(path, H5Dwrite(dataset.get(), H5T_NATIVE_FLOAT, memory.get(), file.get(),
+                               H5P_DEFAULT, src));
+}
+
+void read_box(Dataset const& dataset, Box const& box, float* dst, std::string const& path) {
+    Dataspace const file = select(dataset, box, path);
+    Dataspace const memory = memory_of(box, path);
+    EVENER_HDF5(
+        path, H5Dread(dataset.get(), H5T_NATIVE_FLOAT, memory.get(), file.get(), H5P_DEFAULT, dst));
+}
+
+} // namespace evener::checkpoints::hdf5

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoints/store.hpp"
+
+#include "checkpoints/files.hpp"
+#include "checkpoints/manifest.hpp"
+#include "checkpoints/model_view.hpp"
+#include "checkpoints/verify.hpp"
+#include "core/error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+namespace evener::checkpoints {
+
+namespace {
+
+constexpr std::string_view prefix = "step-";
+constexpr std::string_view being_written = ".tmp"; ///< also: being deleted
+constexpr std::string_view replaced = ".old";
+
+/// The step of `step-00000120`; nothing for any other name.
+std::optional<std::int64_t> step_of(std::string_view name) {
+    if (!name.starts_with(prefix))
+        return std::nullopt;
+    std::int64_t step = 0;
+    char const* const end = name.data() + name.size();
+    auto const [rest, error] = std::from_chars(name.data() + prefix.size(), end, step);
+    if (error != std::errc{} || rest != end || step < 0 || step_folder_name(step) != name)
+        return std::nullopt;
+    return step;
+}
+
+/// The step of `step-00000120.tmp` for suffix `.tmp`.
+std::optional<std::int64_t> step_of(std::string_view name, std::string_view suffix) {
+    if (!name.ends_with(suffix))
+        return std::nullopt;
+    return step_of(name.substr(0, name.size() - suffix.size()));
+}
+
+std::string path_of(std::string const& out, std::int64_t step, std::string_view suffix = "") {
+    return fmt::format("{}/{}{}", out, step_folder_name(step), suffix);
+}
+
+/// Brings `out` back to order after a killed save or delete: what was being written is removed;
+/// what was being replaced comes back if its successor did not arrive.
+void recover(std::string const& out) {
+    for (std::string const& name : files::names_in(out)) {
+        std::string const path = fmt::format("{}/{}", out, name);
+        if (step_of(name, being_written)) {
+            files::remove_tree(path);
+        } else if (auto const step = step_of(name, replaced)) {
+            if (files::is_folder(path_of(out, *step)))
+                files::remove_tree(path);
+            else
+                files::rename(path, path_of(out, *step));
+        }
+    }
+}
+
+/// Puts `step-N.tmp` in the place of `step-N`. Between the two renames only `step-N.old` is there,
+/// which list() and recover() know.
+void move_into_place(std::string const& out, std::int64_t step) {
+    std::string const folder = path_of(out, step);
+    std::string const old = path_of(out, step, replaced);
+    bool const replaces = files::is_folder(folder);
+    if (replaces)
+        files::rename(folder, old);
+    files::rename(path_of(out, step, being_written), folder);
+    files::sync_folder(out);
+    if (replaces)
+        files::remove_tree(old);
+}
+
+FileRecord add_text(std::string const& folder, std::string const& name, std::string const& text) {
+    files::write_text(fmt::format("{}/{}", folder, name), text);
+    return FileRecord{name, static_cast<std::int64_t>(text.size()), digest_of(text)};
+}
+
+FileRecord add_model_view(std::string const& folder, Manifest const& manifest) {
+    write_model_view(manifest, folder);
+    std::string const path = fmt::format("{}/{}", folder, model_view_name);
+    FileRecord record{model_view_name, files::size_of(path).value_or(-1), {}};
+    Hasher hasher;
+    if (!files::add_bytes(hasher, files::open_for_reading(path), 0, record.bytes))
+        throw core::IoError{path, "cannot read back what was just written"};
+    record.digest = hasher.digest();
+    return record;
+}
+
+Manifest manifest_of(Description const& description, std::vector<WriterResult> const& writers) {
+    Manifest manifest;
+    manifest.creator = description.creator;
+    manifest.state = description.state;
+    manifest.model = description.model;
+    manifest.kinds = description.kinds;
+    manifest.tensors = description.tensors;
+    for (WriterResult const& writer : writers) {
+        manifest.data_files.push_back(writer.file);
+        manifest.slices.insert(manifest.slices.end(), writer.slices.begin(), writer.slices.end());
+    }
+    return manifest;
+}
+
+struct Candidate {
+    std::int64_t step;
+    std::string folder;
+};
+
+/// Folders that may be checkpoints, newest first: `step-N`, or `step-N.old` where `step-N` is not.
+std::vector<Candidate> candidates(std::string const& out) {
+    std::vector<Candidate> found;
+    for (std::string const& name : files::names_in(out)) {
+        if (auto const step = step_of(name))
+            found.push_back({*step, fmt::format("{}/{}", out, name)});
+        else if (auto const old = step_of(name, replaced);
+                 old && !files::is_folder(path_of(out, *old)))
+            found.push_back({*old, fmt::format("{}/{}", out, name)});
+    }
+    std::sort(found.begin(), found.end(),
+              [](auto const& a, auto const& b) { return a.step > b.step; });
+    return found;
+}
+
+/// The checkpoint in a folder, or nothing and a notice.
+std::optional<CheckpointInfo> examine(Candidate const& candidate, Depth depth,
+                                      Notice const& notice) {
+    std::string reason;
+    try {
+        CheckpointInfo info{candidate.folder, read_manifest(candidate.folder)};
+        auto const faults = depth == Depth::hashes ? damaged_data(info.manifest, info.folder)
+                                                   : misfit_files(info.manifest, info.folder);
+        if (info.manifest.state.step != candidate.step)
+            reason = fmt::format("checkpoint '{}': it is of step {} (the folder was renamed)",
+                                 candidate.folder, info.manifest.state.step);
+        else if (!faults.empty())
+            reason = fmt::format(
+                "checkpoint '{}': {}{}", candidate.folder, faults.front(),
+                faults.size() > 1 ? fmt::format(" (and {} more faults)", faults.size() - 1) : "");
+        else
+            return info;
+    } catch (core::Error const& error) {
+        reason = error.what();
+    }
+    if (notice)
+        notice(reason);
+    return std::nullopt;
+}
+
+} // namespace
+
+std::string step_folder_name(std::int64_t step) {
+    return fmt::format("{}{:08d}", prefix, step);
+}
+
+std::string begin(std::string const& out, std::int64_t step, std::int64_t bytes) {
+    EVENER_EXPECT(step >= 0 && bytes >= 0);
+    files::make_folders(out);
+    recover(out);
+    if (std::int64_t const free = files::free_bytes(out); free < bytes)
+        throw core::IoError{out, fmt::format("a checkpoint of {:.3f} GB does not fit (free: {:.3f} "
+                                             "GB) free some space or choose another 'out'",
+                                             1e-9 * static_cast<double>(bytes),
+                                             1e-9 * static_cast<double>(free))};
+    std::string folder = path_of(out, step, being_written);
+    files::make_folder(folder);
+    return folder;
+}
+
+CheckpointInfo commit(std::string const& out, Description const& description,
+                      std::vector<WriterResult> const& writers) {
+    std::int64_t const step = description.state.step;
+    std::string const folder = path_of(out, step, being_written);
+    Manifest manifest = manifest_of(description, writers);
+    validate(manifest, folder);
+    if (auto const misfits = misfit_files(manifest, folder); !misfits.empty())
+        throw core::CheckpointError{folder, fmt::format("{}", fmt::join(misfits, "; "))};
+
+    manifest.side_files.push_back(add_text(folder, "job.toml", description.job_toml));
+    if (!description.plan_toml.empty())
+        manifest.side_files.push_back(add_text(folder, "plan.toml", description.plan_toml));
+    manifest.side_files.push_back(add_model_view(folder, manifest));
+    validate(manifest, folder);
+    files::sync_folder(folder);
+    std::string const path = fmt::format("{}/{}", folder, manifest_name);
+    files::write_text(path, manifest_text(manifest, path));
+    files::sync_folder(folder);
+
+    move_into_place(out, step);
+    files::write_text(fmt::format("{}/latest", out), step_folder_name(step) + "\n");
+    files::sync_folder(out);
+    return CheckpointInfo{path_of(out, step), std::move(manifest)};
+}
+
+void abandon(std::string const& out, std::int64_t step) noexcept {
+    try {
+        files::remove_tree(path_of(out, step, being_written));
+    } catch (core::Error const&) { // the next begin() tries again and tells
+    }
+}
+
+std::vector<CheckpointInfo> list(std::string const& out, Depth depth, Notice const& notice) {
+    std::vector<CheckpointInfo> found;
+    for (Candidate const& candidate : candidates(out))
+        if (auto info = examine(candidate, depth, notice))
+            found.push_back(std::move(*info));
+    return found;
+}
+
+std::optional<CheckpointInfo> find_newest_valid(std::string const& out, Depth depth,
+                                                Notice const& notice) {
+    for (Candidate const& candidate : candidates(out))
+        if (auto info = examine(candidate, depth, notice))
+            return info;
+    return std::nullopt;
+}
+
+std::vector<std::string> prune(std::string const& out, int keep) {
+    EVENER_EXPECT(keep >= 1);
+    std::vector<std::string> deleted;
+    std::vector<CheckpointInfo> const valid = list(out, Depth::sizes);
+    for (std::size_t i = static_cast<std::size_t>(keep); i < valid.size(); ++i) {
+        // Renamed first: a delete that is interrupted leaves no half a checkpoint under its name.
+        std::string const doomed = path_of(out, valid[i].manifest.state.step, being_written);
+        files::rename(valid[i].folder, doomed);
+        files::remove_tree(doomed);
+        deleted.push_back(valid[i].folder);
+    }
+    return deleted;
+}
+
+} // namespace evener::checkpoints

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The checkpoints of one run folder: how one comes into being, which ones there are, which are
+// deleted. The invariant: a folder `step-NNNNNNNN` with a manifest is complete, whenever and
+// wherever a process was killed, and until a newer one is complete nothing touches the newest.
+//
+//   rank 0: begin -> every writer: SliceWriter ... finish -> rank 0: commit, prune
+//
+// The caller holds the lock of the run folder: begin() takes every `.tmp` folder for a dead one.
+
+#include "checkpoints/records.hpp"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace evener::checkpoints {
+
+/// Everything about a checkpoint but its slices.
+struct Description {
+    std::string creator;
+    TrainingState state;
+    KeyValues model;
+    std::vector<std::string> kinds;
+    std::vector<TensorInfo> tensors;
+    std::string job_toml;
+    std::string plan_toml; ///< empty: no plan.toml
+};
+
+struct CheckpointInfo {
+    std::string folder;
+    Manifest manifest;
+};
+
+/// How much is looked at: the manifest and file sizes (milliseconds), or every byte.
+enum class Depth { sizes, hashes };
+
+/// Called with one line for each folder that looks like a checkpoint and is none.
+using Notice = std::function<void(std::string const&)>;
+
+/// `step-00000120`
+std::string step_folder_name(std::int64_t step);
+
+/// Makes `out`/step-NNNNNNNN.tmp for the writers and returns its path. Removes what killed saves
+/// left. Throws IoError if the folder cannot be made or `bytes` (payload_bytes) exceed the free
+/// space.
+std::string begin(std::string const& out, std::int64_t step, std::int64_t bytes);
+
+/// Writes the texts, model.h5 and last the manifest, then renames the folder into place, replacing
+/// one of the same step, and names it in `out`/latest. All of it synced to the disk. Throws
+/// CheckpointError if the slices do not tile the tensors or a data file is not as its writer said.
+CheckpointInfo commit(std::string const& out, Description const& description,
+                      std::vector<WriterResult> const& writers);
+
+/// Removes the `.tmp` folder of a save that failed. Never throws.
+void abandon(std::string const& out, std::int64_t step) noexcept;
+
+/// The checkpoints in `out`, newest first; empty if `out` does not exist.
+std::vector<CheckpointInfo> list(std::string const& out, Depth depth, Notice const& notice = {});
+/// The first of list(), without looking at older ones than needed.
+std::optional<CheckpointInfo> find_newest_valid(std::string const& out, Depth depth,
+                                                Notice const& notice = {});
+
+/// Deletes all but the newest `keep` >= 1 checkpoints and returns the folders deleted. Folders that
+/// are no valid checkpoints are neither counted nor touched.
+std::vector<std::string> prune(std::string const& out, int keep);
+
+} // namespace evener::checkpoints

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Proves a checkpoint whole: together the digests cover every byte of every file.
+
+#include "checkpoints/manifest.hpp"
+
+#include <string>
+#include <vector>
+
+namespace evener::checkpoints {
+
+/// Hashes everything in `folder`. One line for each damaged or missing file or slice, by name;
+/// empty = whole. Throws nothing a damaged checkpoint could cause.
+std::vector<std::string> verify(std::string const& folder);
+
+/// The same for the data files alone: what a resume needs.
+std::vector<std::string> damaged_data(Manifest const& manifest, std::string const& folder);
+
+} // namespace evener::checkpoints

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which folders count as checkpoints, what is replaced and deleted, and what the system may refuse.
+
+#include "checkpoints/files.hpp"
+#include "checkpoints/store.hpp"
+#include "checkpoints/verify.hpp"
+#include "core/error.hpp"
+#include "support/message.hpp"
+#include "support/temporary_folder.hpp"
+
+#include "sample.hpp"
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <limits>
+
+namespace evener::checkpoints {
+
+namespace fs = std::filesystem;
+using support::expect_error;
+using support::expect_error_containing;
+using support::TemporaryFolder;
+
+namespace {
+
+std::vector<std::int64_t> steps(std::vector<CheckpointInfo> const& list) {
+    std::vector<std::int64_t> result;
+    for (CheckpointInfo const& info : list)
+        result.push_back(info.manifest.state.step);
+    return result;
+}
+
+using Steps = std::vector<std::int64_t>;
+
+} // namespace
+
+TEST(Store, ListsNewestFirst) {
+    TemporaryFolder const out;
+    EXPECT_TRUE(list(out / "nowhere", Depth::sizes).empty());
+    for (std::int64_t const step : {20, 5, 123456789})
+        sample::save(out.path(), step);
+    EXPECT_EQ(steps(list(out.path(), Depth::hashes)), (Steps{123456789, 20, 5}));
+    EXPECT_EQ(find_newest_valid(out.path(), Depth::sizes)->folder,
+              (out / "step-123456789").string());
+}
+
+TEST(Store, CountsOnlyFoldersWithAManifest) {
+    TemporaryFolder const out;
+    sample::save(out.path(), 10);
+    fs::create_directory(out / "step-00000030");
+    fs::create_directory(out / "step-00000040.tmp");
+    fs::create_directory(out / "step-50");
+    fs::copy(out / "step-00000010", out / "step-00000060", fs::copy_options::recursive);
+    std::vector<std::string> notices;
+    auto const newest = find_newest_valid(
+        out.path(), Depth::sizes, [&](std::string const& line) { notices.push_back(line); });
+    EXPECT_EQ(newest->manifest.state.step, 10);
+    EXPECT_EQ(notices, (std::vector<std::string>{
+                           "checkpoint '" + (out / "step-00000060").string() +
+                               "': it is of step 10 (the folder was renamed)",
+                           "checkpoint '" + (out / "step-00000030").string() +
+                               "': it has no manifest.json (the save was interrupted, or it is no "
+                               "checkpoint)"}));
+}
+
+TEST(Store, LeftoversNeverBlockASave) {
+    TemporaryFolder const out;
+    sample::save(out.path(), 10);
+    fs::create_directories(out / "step-00000020.tmp/x/y");
+    sample::spill(out / "step-00000020.tmp/data-0000.h5", "half");
+    fs::create_directories(out / "step-00000015.tmp");
+    sample::spill(out / "latest.tmp", "half");
+    sample::save(out.path(), 20);
+    EXPECT_EQ(steps(list(out.path(), Depth::hashes)), (Steps{20, 10}));
+    EXPECT_FALSE(fs::exists(out / "step-00000015.tmp"));
+}
+
+TEST(Store, ReplacesACheckpointOfTheSameStep) {
+    TemporaryFolder const out;
+    sample::save(out.path(), 10, 1);
+    std::string const folder = sample::save(out.path(), 10, 2);
+    sample::expect_values(folder, 2);
+    EXPECT_FALSE(fs::exists(out / "step-00000010.old"));
+}
+
+TEST(Store, BringsBackWhatWasBeingReplaced) {
+    TemporaryFolder const out;
+    sample::save(out.path(), 10, 1);
+    fs::rename(out / "step-00000010", out / "step-00000010.old");
+    EXPECT_EQ(steps(list(out.path(), Depth::hashes)), Steps{10});
+    begin(out.path(), 30, 0);
+    sample::expect_values((out / "step-00000010").string(), 1);
+}
+
+TEST(Store, PruneKeepsTheNewestValid) {
+    TemporaryFolder const out;
+    for (std::int64_t const step : {1, 2, 3, 4})
+        sample::save(out.path(), step);
+    fs::remove(out / "step-00000004/data-0001.h5");
+    EXPECT_EQ(prune(out.path(), 2), std::vector<std::string>{(out / "step-00000001").string()});
+    EXPECT_EQ(steps(list(out.path(), Depth::hashes)), (Steps{3, 2}));
+    EXPECT_EQ(prune(out.path(), 1).size(), 1u);
+    EXPECT_TRUE(prune(out.path(), 1).empty());
+    EXPECT_EQ(steps(list(out.path(), Depth::hashes)), Steps{3});
+    EXPECT_TRUE(fs::exists(out / "step-00000004")) << "a damaged one is left for people";
+}
+
+TEST(Store, CommitRefusesSlicesThatDoNotTile) {
+    TemporaryFolder const out;
+    Description const what = sample::description(10);
+    std::string const folder = begin(out.path(), 10, 0);
+    auto writers = sample::write_slices(folder, 0, 0, 2);
+    auto missing = writers;
+    missing.pop_back();
+    expect_error_containing<core::CheckpointError>([&] { commit(out.path(), what, missing); },
+                                                   "are in no slice");
+    fs::resize_file(folder + "/data-0001.h5", 100);
+    expect_error_containing<core::CheckpointError>([&] { commit(out.path(), what, writers); },
+                                                   "data-0001.h5: the file has 100 bytes, not ");
+    EXPECT_TRUE(list(out.path(), Depth::sizes).empty());
+    abandon(out.path(), 10);
+    EXPECT_FALSE(fs::exists(folder));
+}
+
+TEST(Store, RefusesBeforeWritingWhatDoesNotFit) {
+    TemporaryFolder const out;
+    expect_error_containing<core::IoError>(
+        [&] { begin(out.path(), 1, std::numeric_limits<std::int64_t>::max()); },
+        "a checkpoint of 9223372036.855 GB does not fit (free: ");
+    EXPECT_TRUE(fs::is_empty(out.path()));
+}
+
+TEST(Store, SaysWhyAFolderCannotBeMade) {
+    TemporaryFolder const out;
+    sample::spill(out / "file", "");
+    std::string const path = (out / "file/run").string();
+    expect_error<core::IoError>([&] { begin(path, 1, 0); },
+                                "'" + path + "': cannot create the folder (Not a directory)");
+}
+
+/// Runs `work` in a child process and returns the message of the IoError it ends with.
+template <class Work>
+std::string message_in_child(Work const& work) {
+    int pipe_ends[2];
+    if (::pipe(pipe_ends) != 0)
+        return "no pipe";
+    pid_t const child = ::fork();
+    if (child == 0) {
+        std::string text = "no error";
+        try {
+            work();
+        } catch (core::IoError const& error) {
+            text = error.what();
+        } catch (std::exception const& error) {
+            text = std::string{"another error: "} + error.what();
+        }
+        ssize_t const written = ::write(pipe_ends[1], text.data(), text.size());
+        ::_exit(written > 0 ? 0 : 1);
+    }
+    ::close(pipe_ends[1]);
+    std::string text;
+    char buffer[4096];
+    for (ssize_t got; (got = ::read(pipe_ends[0], buffer, sizeof buffer)) > 0;)
+        text.append(buffer, static_cast<std::size_t>(got));
+    ::close(pipe_ends[0]);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    return text;
+}
+
+TEST(Store, ReadOnlyFolderGivesAClearError) {
+    TemporaryFolder const out;
+    constexpr auto list_only = static_cast<fs::perms>(0555);
+    fs::permissions(out.path(), list_only);
+    std::string const text = message_in_child([&] {
+        constexpr uid_t nobody = 65534;
+        if (::geteuid() == 0 && ::seteuid(nobody) != 0)
+            ::_exit(2);
+        begin(out.path(), 1, 0);
+    });
+    fs::permissions(out.path(), fs::perms::owner_all);
+    EXPECT_EQ(text,
+              "'" + (out / "step-00000001.tmp").string() +
+                  "': cannot create the folder (Permission denied) choose an 'out' folder that "
+                  "you may write");
+}
+
+// A limit on file sizes stands for a full disk: write() fails in the middle of a slice.
+TEST(Store, FailingWriteGivesAClearErrorAndLeavesTheOlderOne) {
+    TemporaryFolder const out;
+    sample::save(out.path(), 10, 1);
+    std::string const text = message_in_child([&] {
+        std::signal(SIGXFSZ, SIG_IGN);
+        rlimit const limit{100'000, 100'000};
+        ::setrlimit(RLIMIT_FSIZE, &limit);
+        std::string const folder = begin(out.path(), 20, 0);
+        SliceWriter writer{folder, 0};
+        std::vector<float> const data(50'000);
+        writer.write({"parameters", "large", {50'000}, {0, 50'000}, data.data()});
+    });
+    std::string const path = (out / "step-00000020.tmp/data-0000.h5").string();
+    EXPECT_TRUE(
+        text.starts_with("'" + path +
+                         "': H5Dwrite failed (File too large) raise the file size limit (ulimit "
+                         "-f) or choose a file system that allows it [HDF5: "))
+        << text;
+    EXPECT_EQ(steps(list(out.path(), Depth::hashes)), Steps{10});
+    sample::save(out.path(), 20, 2);
+    EXPECT_EQ(steps(list(out.path(), Depth::hashes)), (Steps{20, 10}));
+}
+
+TEST(Store, RemediesAreNamed) {
+    EXPECT_EQ(files::remedy(ENOSPC), " free some space or choose another 'out'");
+    EXPECT_NE(files::remedy(ENOLCK).find("HDF5_USE_FILE_LOCKING=FALSE"), std::string::npos);
+    EXPECT_EQ(files::remedy(EINTR), "");
+}
+
+} // namespace evener::checkpoints
