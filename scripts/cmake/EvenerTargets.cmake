@@ -12,7 +12,13 @@ function(evener_common_options target)
     set(arg_LEVEL v2)
   endif()
   target_compile_features(${target} PUBLIC cxx_std_20)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic)
+  # Messages name files as the repository does, wherever it was built.
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic
+                         -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # False alarms of g++ 12 inside std::string when optimizing (GCC bugs 105329 and 105616).
+    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized -Wno-restrict)
+  endif()
   target_compile_definitions(${target} PRIVATE $<$<CONFIG:Debug>:_GLIBCXX_ASSERTIONS>)
   if(EVENER_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
@@ -24,6 +30,11 @@ function(evener_common_options target)
     target_compile_options(${target} PRIVATE -fsanitize=address,undefined
                            -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
     target_link_options(${target} PUBLIC -fsanitize=address,undefined)
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL "EXECUTABLE")
+      target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/scripts/cmake/keep_loaded.cpp)
+      target_link_options(${target} PRIVATE LINKER:--export-dynamic-symbol=dlclose)
+    endif()
   endif()
 endfunction()
 

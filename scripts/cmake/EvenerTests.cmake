@@ -59,7 +59,12 @@ macro(evener_set_test_properties name processors)
   endif()
   set(suppressions ${PROJECT_SOURCE_DIR}/tests/support/leaks.supp)
   if(EVENER_SANITIZE)
-    list(APPEND environment ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1
+    set(unwind 1) # fast; a leak inside MPI is recognized only by a whole stack
+    if(arg_LABELS MATCHES "mpi|system")
+      set(unwind 0)
+    endif()
+    list(APPEND environment
+         ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:fast_unwind_on_malloc=${unwind}
          LSAN_OPTIONS=suppressions=${suppressions}:print_suppressions=0
          UBSAN_OPTIONS=print_stacktrace=1)
   endif()
