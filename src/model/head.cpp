@@ -44,10 +44,23 @@ class Head final : public Layer {
         build.keep(config_.hidden_size, build.type); // the input
         pass(build, Phase::evaluate, sequences);
         pass(build, Phase::backward_input, sequences);
+        next_token(build);
         return build.take();
     }
 
   private:
+    void next_token(LayerBuilder& build) const {
+        std::int64_t const hidden = config_.hidden_size;
+        build.begin(Phase::next_token);
+        Operand const xn = build.scratch(hidden, build.type);
+        Operand const rstd = build.scratch(1, kernels::Element::float32);
+        build.rms_norm({1, hidden, build.type, config_.norm_epsilon, false}, layer_input,
+                       parameter(0), xn, rstd);
+        build.matmul(
+            {.m = 1, .n = config_.vocabulary, .k = hidden, .transpose_b = true, .src = build.type},
+            xn, parameter(1), no_operand, no_operand, layer_output);
+    }
+
     std::int64_t slice_rows() const {
         return std::max<std::int64_t>(1, slice_bytes / (4 * config_.vocabulary));
     }

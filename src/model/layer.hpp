@@ -72,8 +72,14 @@ struct Operation {
     std::vector<Operand> operands;   ///< in the kernel's order; the destination of a load
 };
 
-enum class Phase : std::uint8_t { forward, evaluate, backward_input, backward_weight };
-inline constexpr int phase_count = 4;
+enum class Phase : std::uint8_t {
+    forward,
+    evaluate, ///< keeps nothing for a backward phase; the head gives losses
+    backward_input,
+    backward_weight,
+    next_token, ///< the head alone: logits (float32, [vocabulary], `output`) of one row (`kept`)
+};
+inline constexpr int phase_count = 5;
 
 /// The operations of one layer for a given number of sequences and compute type.
 struct LayerOperations {

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/chunk_calls.hpp"
+
+#include <algorithm>
+
+namespace evener::runtime {
+
+using core::BufferId;
+using core::InstructionId;
+using core::LayerId;
+using core::Range;
+using model::ChunkLayout;
+using model::ChunkPass;
+using program::Access;
+using program::BufferKind;
+using program::Instruction;
+
+ChunkCalls::ChunkCalls(ExecutableInput const& input, program::Program const& program,
+                       std::vector<BucketMemory> const& memory)
+    : input_{input}, program_{program}, memory_{memory} {
+    for (program::Buffer const& buffer : program.buffers)
+        if (buffer.kind == BufferKind::workspace) {
+            workspace_ = input.arena + buffer.offset;
+            workspace_bytes_ = buffer.bytes - input.device_workspace_bytes;
+        }
+    for (program::Bucket const& bucket : input.set.buckets)
+        for (program::BucketParameter const& entry : bucket.parameters)
+            places_[entry.parameter] = {bucket.id, entry.offset};
+}
+
+ChunkLayout const& ChunkCalls::layout_of(program::Compute const& op) {
+    auto const [found, added] = layouts_.try_emplace({op.chunk, op.sequences.size()});
+    if (added)
+        found->second = model::chunk_layout(input_.model, op.layers, op.sequences.size(),
+                                            input_.set.plan.group_of(op.chunk).compute);
+    return found->second;
+}
+
+std::byte* ChunkCalls::buffer(Instruction const& instruction, BufferKind kind) const {
+    for (program::Use const& use : instruction.uses)
+        if (program_.buffers[use.buffer.index()].kind == kind)
+            return input_.arena + program_.buffers[use.buffer.index()].offset;
+    return nullptr;
+}
+
+void* ChunkCalls::resolve(model::Operand operand, Areas const& areas, LayerId layer,
+                          Range sequences) const {
+    auto const at = [&](std::byte* base) -> void* { return base + operand.offset; };
+    switch (operand.area) {
+    case model::Area::none:
+        return nullptr;
+    case model::Area::kept:
+        return at(areas.kept);
+    case model::Area::kept_for_weights:
+        return at(areas.kept_for_weights);
+    case model::Area::scratch:
+        return at(areas.scratch);
+    case model::Area::output:
+        return at(areas.output);
+    case model::Area::grad_input:
+        return at(areas.grad_input);
+    case model::Area::parameter:
+    case model::Area::parameter_gradient: {
+        auto const id = input_.model.parameters_of(layer)[static_cast<std::size_t>(operand.offset)];
+        auto const [bucket, offset] = places_.at(id);
+        BucketMemory const& memory = memory_[bucket.index()];
+        if (operand.area == model::Area::parameter)
+            return memory.weights_at(offset);
+        return memory.gradients + offset;
+    }
+    case model::Area::loss_scale:
+        return &input_.state.loss_scale;
+    case model::Area::sequence_losses:
+        return input_.state.sequence_losses.data() + sequences.begin;
+    }
+    return nullptr;
+}
+
+void ChunkCalls::add_phase(std::vector<Call>& calls,
+                           std::vector<model::Operation> const& operations, Areas const& areas,
+                           LayerId layer, Range sequences) {
+    for (model::Operation const& operation : operations) {
+        Call call;
+        call.operand_count = operation.operands.size();
+        EVENER_EXPECT(call.operand_count <= most_operands);
+        for (std::size_t i = 0; i < call.operand_count; ++i)
+            call.operands[i] = resolve(operation.operands[i], areas, layer, sequences);
+        switch (operation.kind) {
+        case model::Operation::Kind::kernel:
+            call.operation = &input_.cache.get(operation.shape);
+            break;
+        case model::Operation::Kind::load_inputs:
+            call.kind = Call::Kind::load_inputs;
+            call.sequences = sequences;
+            break;
+        case model::Operation::Kind::load_targets:
+            call.kind = Call::Kind::load_targets;
+            call.sequences = sequences;
+            break;
+        }
+        calls.push_back(call);
+    }
+}
+
+/// The head gives the logits of one position: its row becomes the head's input.
+void ChunkCalls::add_next_token(std::vector<Call>& calls, model::LayerOperations const& head,
+                                Areas const& areas, LayerId layer) {
+    Areas row = areas;
+    row.kept = areas.scratch + head.scratch_of(model::Phase::next_token);
+    row.output = reinterpret_cast<std::byte*>(input_.logits);
+    Call select;
+    select.kind = Call::Kind::select_row;
+    select.operands = {areas.kept, row.kept};
+    select.operand_count = 2;
+    select.bytes =
+        model::boundary_bytes(input_.model.config(), 1, input_.set.plan.groups.back().compute) /
+        input_.model.config().sequence_length;
+    calls.push_back(select);
+    add_phase(calls, head.of(model::Phase::next_token), row, layer, {});
+}
+
+void ChunkCalls::add_clears(std::vector<Call>& calls, std::vector<core::BucketId> const& buckets) {
+    for (core::BucketId const id : buckets) {
+        BucketMemory const& memory = memory_[id.index()];
+        kernels::OperationShape shape;
+        shape.kind = kernels::OperationKind::clear;
+        shape.clear = {memory.bucket->elements * 4};
+        Call call;
+        call.operation = &input_.cache.get(shape);
+        call.operands[0] = memory.gradients;
+        call.operand_count = 1;
+        calls.push_back(call);
+    }
+}
+
+program::Message ChunkCalls::message_of(BufferId buffer, InstructionId id, Access access) const {
+    // What the instruction reads was written by the last Receive before it; what it writes is sent
+    // by the first Send behind it.
+    auto const touches = [&](Instruction const& instruction) {
+        return std::any_of(instruction.uses.begin(), instruction.uses.end(),
+                           [&](program::Use const& use) { return use.buffer == buffer; });
+    };
+    auto const& list = program_.instructions;
+    if (access == Access::read) {
+        for (std::size_t i = id.index(); i-- > 0;)
+            if (auto const* op = std::get_if<program::Receive>(&list[i].operation);
+                op != nullptr && touches(list[i]))
+                return *op;
+    } else {
+        for (std::size_t i = id.index() + 1; i < list.size(); ++i)
+            if (auto const* op = std::get_if<program::Send>(&list[i].operation);
+                op != nullptr && touches(list[i]))
+                return *op;
+    }
+    EVENER_EXPECT(!"a message buffer without its message");
+    return {};
+}
+
+void ChunkCalls::add_convert(std::vector<Call>& calls, std::byte* src, core::DType src_type,
+                             std::byte* dst, core::DType dst_type, std::int64_t elements) {
+    kernels::OperationShape shape;
+    shape.kind = kernels::OperationKind::convert;
+    shape.convert = {elements, device::element_of(src_type), device::element_of(dst_type)};
+    Call call;
+    call.operation = &input_.cache.get(shape);
+    call.operands = {src, dst};
+    call.operand_count = 2;
+    calls.push_back(call);
+}
+
+void ChunkCalls::add_pieces(std::vector<Call>& calls, program::Compute const& op,
+                            Instruction const& instruction, InstructionId id, Access access,
+                            std::byte* tensor, core::DType type) {
+    std::int64_t const sequence_elements =
+        input_.model.config().sequence_length * input_.model.config().hidden_size;
+    for (program::Use const& use : instruction.uses) {
+        program::Buffer const& buffer = program_.buffers[use.buffer.index()];
+        bool const message =
+            buffer.kind == BufferKind::received || buffer.kind == BufferKind::sending;
+        if (use.access != access || (!message && buffer.kind != BufferKind::handover))
+            continue;
+        Range sequences = op.sequences; // two chunks of one rank see the same sequences
+        core::ChunkId boundary = buffer.chunk;
+        if (message) {
+            program::Message const sent = message_of(use.buffer, id, access);
+            sequences = sent.sequences;
+            boundary = sent.chunk;
+        }
+        core::DType const wire = input_.set.plan.boundary_types[boundary.index()];
+        std::byte* const wired = input_.arena + buffer.offset;
+        std::byte* const part = tensor + (sequences.begin - op.sequences.begin) *
+                                             sequence_elements * core::bytes_of(type);
+        std::int64_t const elements = sequences.size() * sequence_elements;
+        if (access == Access::read)
+            add_convert(calls, wired, wire, part, type, elements);
+        else
+            add_convert(calls, part, type, wired, wire, elements);
+    }
+}
+
+std::vector<Call> ChunkCalls::make(program::Forward const& op, Instruction const& instruction,
+                                   InstructionId id) {
+    ChunkLayout const& layout = layout_of(op);
+    model::Workspace const& places =
+        layout.of(op.evaluate ? ChunkPass::evaluate : ChunkPass::forward);
+    std::byte* const kept = buffer(instruction, BufferKind::kept);
+    std::size_t const count = layout.operations.size();
+    auto const kept_of = [&](std::size_t j) {
+        return op.evaluate ? workspace_ + places.area[j % 2] : kept + layout.kept[j];
+    };
+    std::vector<Call> calls;
+    if (layout.has_input)
+        add_pieces(calls, op, instruction, id, Access::read, kept_of(0), layout.compute);
+    for (std::size_t j = 0; j < count; ++j) {
+        LayerId const layer{op.layers.begin + static_cast<std::int64_t>(j)};
+        Areas areas;
+        areas.kept = kept_of(j);
+        areas.scratch = workspace_ + places.scratch;
+        areas.output = j + 1 < count ? kept_of(j + 1) : workspace_ + places.boundary;
+        bool const head = !input_.model.layer(layer).has_output();
+        if (head && op.evaluate && input_.head == HeadOutput::logits)
+            add_next_token(calls, layout.operations[j], areas, layer);
+        else
+            add_phase(calls,
+                      layout.operations[j].of(op.evaluate ? model::Phase::evaluate
+                                                          : model::Phase::forward),
+                      areas, layer, op.sequences);
+    }
+    if (layout.has_output)
+        add_pieces(calls, op, instruction, id, Access::write, workspace_ + places.boundary,
+                   layout.compute);
+    return calls;
+}
+
+void ChunkCalls::add_backward(std::vector<Call>& calls, program::Compute const& op,
+                              std::vector<core::BucketId> const& clears,
+                              Instruction const& instruction, InstructionId id, ChunkPass pass) {
+    ChunkLayout const& layout = layout_of(op);
+    model::Workspace const& places = layout.of(pass);
+    std::byte* const kept = buffer(instruction, BufferKind::kept);
+    std::byte* const kept_for_weights = buffer(instruction, BufferKind::kept_for_weights);
+    std::size_t const count = layout.operations.size();
+    bool const fused = pass == ChunkPass::backward;
+    bool const with_input = pass != ChunkPass::backward_weight;
+    auto const kept_for_weights_of = [&](std::size_t j) {
+        return fused ? workspace_ + places.area[j % 2]
+                     : kept_for_weights + layout.kept_for_weights[j];
+    };
+    add_clears(calls, clears);
+    if (with_input && layout.has_output)
+        add_pieces(calls, op, instruction, id, Access::read, kept_for_weights_of(count - 1),
+                   layout.compute);
+    for (std::size_t j = count; j-- > 0;) {
+        LayerId const layer{op.layers.begin + static_cast<std::int64_t>(j)};
+        model::LayerOperations const& operations = layout.operations[j];
+        Areas areas;
+        areas.kept = kept + layout.kept[j];
+        areas.kept_for_weights = kept_for_weights_of(j);
+        areas.scratch = workspace_ + places.scratch;
+        areas.grad_input = j > 0 ? kept_for_weights_of(j - 1) : workspace_ + places.boundary;
+        if (with_input)
+            add_phase(calls, operations.of(model::Phase::backward_input), areas, layer,
+                      op.sequences);
+        if (pass != ChunkPass::backward_input)
+            add_phase(calls, operations.of(model::Phase::backward_weight), areas, layer,
+                      op.sequences);
+    }
+    if (with_input && layout.has_input)
+        add_pieces(calls, op, instruction, id, Access::write, workspace_ + places.boundary,
+                   layout.compute);
+}
+
+std::vector<Call> ChunkCalls::make(program::Backward const& op, Instruction const& instruction,
+                                   InstructionId id) {
+    std::vector<Call> calls;
+    add_backward(calls, op, op.clears, instruction, id, ChunkPass::backward);
+    return calls;
+}
+
+std::vector<Call> ChunkCalls::make(program::BackwardInput const& op, Instruction const& instruction,
+                                   InstructionId id) {
+    std::vector<Call> calls;
+    add_backward(calls, op, op.clears, instruction, id, ChunkPass::backward_input);
+    return calls;
+}
+
+std::vector<Call> ChunkCalls::make(program::BackwardWeight const& op,
+                                   Instruction const& instruction, InstructionId id) {
+    std::vector<Call> calls;
+    add_backward(calls, op, op.clears, instruction, id, ChunkPass::backward_weight);
+    return calls;
+}
+
+} // namespace evener::runtime

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Kernel calls of Forward and the Backward kinds: the operations that the layers list, with their
+// areas resolved to addresses, and the copies between the chunk and its messages.
+
+#include "runtime/executable.hpp"
+#include "runtime/memory_map.hpp"
+
+#include <map>
+
+namespace evener::runtime {
+
+class ChunkCalls {
+  public:
+    ChunkCalls(ExecutableInput const& input, program::Program const& program,
+               std::vector<BucketMemory> const& memory);
+
+    void* device_workspace() const { return workspace_ + workspace_bytes_; }
+
+    std::vector<Call> make(program::Forward const& op, program::Instruction const& instruction,
+                           core::InstructionId id);
+    std::vector<Call> make(program::Backward const& op, program::Instruction const& instruction,
+                           core::InstructionId id);
+    std::vector<Call> make(program::BackwardInput const& op,
+                           program::Instruction const& instruction, core::InstructionId id);
+    std::vector<Call> make(program::BackwardWeight const& op,
+                           program::Instruction const& instruction, core::InstructionId id);
+
+  private:
+    /// Base addresses of a layer's areas.
+    struct Areas {
+        std::byte* kept = nullptr;
+        std::byte* kept_for_weights = nullptr;
+        std::byte* scratch = nullptr;
+        std::byte* output = nullptr;
+        std::byte* grad_input = nullptr;
+    };
+
+    model::ChunkLayout const& layout_of(program::Compute const& op);
+    std::byte* buffer(program::Instruction const& instruction, program::BufferKind kind) const;
+    void* resolve(model::Operand operand, Areas const& areas, core::LayerId layer,
+                  core::Range sequences) const;
+    void add_phase(std::vector<Call>& calls, std::vector<model::Operation> const& operations,
+                   Areas const& areas, core::LayerId layer, core::Range sequences);
+    void add_next_token(std::vector<Call>& calls, model::LayerOperations const& head,
+                        Areas const& areas, core::LayerId layer);
+    void add_clears(std::vector<Call>& calls, std::vector<core::BucketId> const& buckets);
+
+    /// Copies what arrived for this instruction into `tensor`, or `tensor` into what leaves.
+    void add_pieces(std::vector<Call>& calls, program::Compute const& op,
+                    program::Instruction const& instruction, core::InstructionId id,
+                    program::Access access, std::byte* tensor, core::DType type);
+    /// Sequences and wire type of the message in a buffer that this instruction reads or writes.
+    program::Message message_of(core::BufferId buffer, core::InstructionId id,
+                                program::Access access) const;
+    void add_convert(std::vector<Call>& calls, std::byte* src, core::DType src_type, std::byte* dst,
+                     core::DType dst_type, std::int64_t elements);
+    void add_backward(std::vector<Call>& calls, program::Compute const& op,
+                      std::vector<core::BucketId> const& clears,
+                      program::Instruction const& instruction, core::InstructionId id,
+                      model::ChunkPass pass);
+
+    ExecutableInput const& input_;
+    program::Program const& program_;
+    std::vector<BucketMemory> const& memory_;
+    std::byte* workspace_ = nullptr;
+    std::int64_t workspace_bytes_ = 0; ///< in front of the device's own
+    std::map<core::ParameterId, std::pair<core::BucketId, std::int64_t>> places_;
+    std::map<std::pair<core::ChunkId, std::int64_t>, model::ChunkLayout> layouts_;
+};
+
+} // namespace evener::runtime

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A program made ready to run: every instruction of the compute queue as kernel calls with resolved
+// pointers, every other queue as tasks of the transport. Decides nothing: what is computed, in
+// which order and where it lies is the program's; this only looks it up.
+
+#include "comm/tasks.hpp"
+#include "model/chunk_layout.hpp"
+#include "program/program.hpp"
+#include "runtime/operation_cache.hpp"
+#include "runtime/step_state.hpp"
+#include "runtime/tokens.hpp"
+
+#include <array>
+#include <vector>
+
+namespace evener::runtime {
+
+inline constexpr std::size_t most_operands = 6;
+
+/// One step of a compute instruction.
+struct Call {
+    enum class Kind : std::uint8_t {
+        kernel,
+        load_inputs,
+        load_targets,
+        select_row,         ///< one row of operands[0], at StepState's position, to operands[1]
+        count_tokens,       ///< of the next step
+        skip_if_not_finite, ///< the rest of the instruction is left out then
+    };
+
+    Kind kind = Kind::kernel;
+    device::PreparedOperation const* operation = nullptr;
+    std::array<void*, most_operands> operands{};
+    std::size_t operand_count = 0;
+    core::Range sequences;  ///< of loads
+    std::int64_t bytes = 0; ///< of a selected row
+};
+
+struct ComputeInstruction {
+    core::InstructionId id;
+    std::vector<core::InstructionId> after;
+    std::vector<Call> calls;
+};
+
+/// Purpose of an evaluation program: losses, or logits of one position for sampling.
+enum class HeadOutput : std::uint8_t { losses, logits };
+
+struct Executable {
+    std::vector<ComputeInstruction> compute; ///< in queue order
+    std::vector<comm::TransportQueue> transport;
+    std::size_t instructions = 0; ///< of the program, for the board
+    void* workspace = nullptr;    ///< of the device's operations
+};
+
+struct ExecutableInput {
+    program::ProgramSet const& set;
+    core::RankId rank;
+    model::Model const& model;
+    OperationCache& cache;
+    std::byte* arena = nullptr;
+    std::int64_t device_workspace_bytes = 0; ///< what lowering was told for this rank
+    StepState& state;                        ///< must outlive the executable
+    bool adamw = true;                       ///< else SGD
+    HeadOutput head = HeadOutput::losses;
+    float* logits = nullptr; ///< [vocabulary], on ranks with the head, for HeadOutput::logits
+};
+
+Executable make_executable(ExecutableInput const& input);
+
+} // namespace evener::runtime

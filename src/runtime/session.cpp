@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/session.hpp"
+
+#include "runtime/delays.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace evener::runtime {
+
+Session::Session(SessionInput input)
+    : rank_{input.rank}, model_{input.model}, cache_{input.cache}, transport_{input.transport},
+      train_set_{std::move(input.train)}, evaluate_set_{std::move(input.evaluate)},
+      arena_{std::max(train_set_ ? train_set_->programs[rank_.index()].arena_bytes : 0,
+                      evaluate_set_.programs[rank_.index()].arena_bytes),
+             input.arena} {
+    auto const sequences = static_cast<std::size_t>(plan().batch_size);
+    state_.sequence_losses.resize(sequences);
+    evaluate_state_.sequence_losses.resize(sequences);
+    unused_tokens_.resize(static_cast<std::size_t>(model_.config().sequence_length));
+    if (input.head == HeadOutput::logits)
+        logits_.resize(static_cast<std::size_t>(model_.config().vocabulary));
+    memory_ = map_buckets(sets(), rank_, arena_.at(0));
+    if (train_set_) {
+        train_.emplace();
+        train_->state = &state_;
+        train_->executable = executable_of(input, *train_set_, state_);
+        train_->board = std::make_unique<comm::Board>(train_->executable.instructions);
+        transport_.prepare(train_->executable.transport);
+    }
+    evaluate_.state = &evaluate_state_;
+    evaluate_.executable = executable_of(input, evaluate_set_, evaluate_state_);
+    evaluate_.board = std::make_unique<comm::Board>(evaluate_.executable.instructions);
+    transport_.prepare(evaluate_.executable.transport);
+    EVENER_ENSURE(cache_.workspace_bytes() <= input.device_workspace_bytes);
+}
+
+Executable Session::executable_of(SessionInput const& input, program::ProgramSet const& set,
+                                  StepState& state) {
+    return make_executable({.set = set,
+                            .rank = rank_,
+                            .model = model_,
+                            .cache = cache_,
+                            .arena = arena_.at(0),
+                            .device_workspace_bytes = input.device_workspace_bytes,
+                            .state = state,
+                            .adamw = input.adamw,
+                            .head = input.head,
+                            .logits = logits_.data()});
+}
+
+void Session::run_train(TokenSource const& tokens) {
+    EVENER_EXPECT(train_.has_value());
+    run(*train_, tokens);
+}
+
+void Session::run_evaluate(TokenSource const& tokens) {
+    evaluate_state_.step = state_.step;
+    run(evaluate_, tokens);
+    state_.scalars = evaluate_state_.scalars;
+}
+
+void Session::run(Pass& pass, TokenSource const& tokens) {
+    pass.state->tokens = 0;
+    pass.state->next_tokens = 0;
+    pass.board->reset();
+    transport_.start(pass.executable.transport, *pass.board);
+    try {
+        for (ComputeInstruction const& instruction : pass.executable.compute) {
+            pass.board->wait(instruction.after);
+            random_delay();
+            pass.board->start(instruction.id);
+            execute(pass, instruction, tokens);
+            random_delay();
+            pass.board->publish(instruction.id);
+        }
+    } catch (...) {
+        pass.board->fail(std::current_exception());
+    }
+    transport_.finish();
+}
+
+void Session::execute(Pass& pass, ComputeInstruction const& instruction,
+                      TokenSource const& tokens) {
+    StepState& state = *pass.state;
+    for (Call const& call : instruction.calls) {
+        switch (call.kind) {
+        case Call::Kind::kernel:
+            cache_.device().run(*call.operation, {call.operands.data(), call.operand_count},
+                                pass.executable.workspace);
+            break;
+        case Call::Kind::load_inputs:
+        case Call::Kind::load_targets:
+            load(pass, call, tokens);
+            break;
+        case Call::Kind::select_row:
+            std::memcpy(call.operands[1],
+                        static_cast<std::byte*>(call.operands[0]) + position_ * call.bytes,
+                        static_cast<std::size_t>(call.bytes));
+            break;
+        case Call::Kind::count_tokens:
+            for (core::Range const range : state.head_sequences)
+                for (std::int64_t s = range.begin; s < range.end; ++s)
+                    state.next_tokens += tokens.valid_targets(state.step + 1, s);
+            break;
+        case Call::Kind::skip_if_not_finite:
+            if (state.skip_nonfinite && !is_finite(state.scalars))
+                return;
+            break;
+        }
+    }
+}
+
+void Session::load(Pass& pass, Call const& call, TokenSource const& tokens) {
+    auto const length = static_cast<std::size_t>(model_.config().sequence_length);
+    auto* dst = static_cast<std::int32_t*>(call.operands[0]);
+    for (std::int64_t s = call.sequences.begin; s < call.sequences.end; ++s, dst += length) {
+        if (call.kind == Call::Kind::load_inputs) {
+            tokens.read(pass.state->step, s, {dst, length}, unused_tokens_);
+        } else {
+            tokens.read(pass.state->step, s, unused_tokens_, {dst, length});
+            pass.state->tokens +=
+                std::count_if(dst, dst + length, [](std::int32_t token) { return token >= 0; });
+        }
+    }
+}
+
+void Session::refresh_weights() {
+    for (BucketMemory const& entry : memory_) {
+        if (entry.master == nullptr)
+            continue;
+        std::byte* const weights = entry.weights_at(entry.shard.begin);
+        if (entry.type == core::DType::float32) {
+            std::memcpy(weights, entry.master, static_cast<std::size_t>(entry.shard.size()) * 4);
+        } else {
+            auto* const narrow = reinterpret_cast<std::uint16_t*>(weights);
+            for (std::int64_t i = 0; i < entry.shard.size(); ++i)
+                narrow[i] = core::to_bfloat16(entry.master[i]);
+        }
+    }
+}
+
+} // namespace evener::runtime

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// All that depends on a plan: arena, executables, boards. A process can destroy a session and make
+// another one with another plan. Collective: all ranks make it, run the same passes in the same
+// order and destroy it together.
+
+#include "comm/transport.hpp"
+#include "device/arena.hpp"
+#include "runtime/executable.hpp"
+#include "runtime/memory_map.hpp"
+
+#include <memory>
+#include <optional>
+
+namespace evener::runtime {
+
+struct SessionInput {
+    core::RankId rank;
+    model::Model const& model;
+    OperationCache& cache;
+    comm::Transport& transport;
+    std::optional<program::ProgramSet> train; ///< none: the session only evaluates
+    program::ProgramSet evaluate;
+    std::int64_t device_workspace_bytes = 0; ///< of this rank, as lowering was told
+    device::ArenaOptions arena;
+    bool adamw = true;
+    HeadOutput head = HeadOutput::losses; ///< of the evaluation
+};
+
+class Session {
+  public:
+    explicit Session(SessionInput input);
+
+    program::Plan const& plan() const { return evaluate_set_.plan; }
+    std::vector<program::Bucket> const& buckets() const { return sets().buckets; }
+    program::ProgramSet const& sets() const { return train_set_ ? *train_set_ : evaluate_set_; }
+    model::Model const& model() const { return model_; }
+    core::RankId rank() const { return rank_; }
+    std::vector<BucketMemory> const& memory() const { return memory_; }
+    StepState& state() { return state_; }
+    std::int64_t arena_bytes() const { return arena_.size(); }
+    std::vector<float> const& logits() const { return logits_; }
+
+    /// One pass. state() holds the step, scale and optimizer scalars before and the scalars after.
+    /// Throws what an instruction threw on this rank, or core::CommError.
+    void run_train(TokenSource const& tokens);
+    void run_evaluate(TokenSource const& tokens);
+    /// The position whose logits an evaluation with HeadOutput::logits gives.
+    void set_position(std::int64_t position) { position_ = position; }
+
+    /// Rounds this rank's master weights into its weights: after initialization and loading.
+    void refresh_weights();
+
+  private:
+    struct Pass {
+        StepState* state = nullptr;
+        Executable executable;
+        std::unique_ptr<comm::Board> board;
+    };
+
+    Executable executable_of(SessionInput const& input, program::ProgramSet const& set,
+                             StepState& state);
+    void run(Pass& pass, TokenSource const& tokens);
+    void execute(Pass& pass, ComputeInstruction const& instruction, TokenSource const& tokens);
+    void load(Pass& pass, Call const& call, TokenSource const& tokens);
+
+    core::RankId rank_;
+    model::Model const& model_;
+    OperationCache& cache_;
+    comm::Transport& transport_;
+    std::optional<program::ProgramSet> train_set_;
+    program::ProgramSet evaluate_set_;
+    device::Arena arena_;
+    StepState state_;
+    StepState evaluate_state_;
+    std::vector<float> logits_;
+    std::vector<BucketMemory> memory_;
+    std::optional<Pass> train_;
+    Pass evaluate_;
+    std::int64_t position_ = 0;
+    std::vector<std::int32_t> unused_tokens_; ///< the half of a sample that a load does not want
+};
+
+} // namespace evener::runtime

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The training loop: passes, optimizer scalars, metrics, validation, checkpoints. Everything a step
+// needs is a function of the step number and the state, so a resumed run goes on to the bit.
+
+#include "io/metrics.hpp"
+#include "job/job.hpp"
+#include "runtime/report.hpp"
+#include "runtime/saving.hpp"
+#include "runtime/session.hpp"
+
+#include <optional>
+
+namespace evener::runtime {
+
+struct TrainerInput {
+    job::Job const& job;
+    comm::MpiSession const& mpi;
+    Session& session;
+    TokenSource const& tokens;
+    ValidationTokens const* validation = nullptr; ///< null: no validation data
+    checkpoints::TrainingState state; ///< from a checkpoint, or fresh: seed, optimizer, fingerprint
+    checkpoints::KeyValues model;     ///< description for the checkpoints
+    std::string job_toml;
+    std::string plan_toml;
+    std::string creator;
+    double matrix_gflops = 0; ///< measured, of all ranks together
+};
+
+class Trainer {
+  public:
+    explicit Trainer(TrainerInput input);
+
+    /// Runs to the job's last step. Throws core::Error when loss or gradient is not finite and the
+    /// job says stop, or too many steps in a row were skipped.
+    void run();
+
+    /// Mean loss over the validation set in nats per token. Collective.
+    double validate();
+
+  private:
+    void step();
+    void set_optimizer_scalars(double rate);
+    /// False when the step was skipped.
+    bool accept(StepScalars const& scalars);
+    void save();
+    void write_gradients();
+
+    TrainerInput input_;
+    Session& session_;
+    Saver saver_;
+    std::optional<Saver> gradient_saver_;
+    std::optional<io::MetricsWriter> metrics_; ///< rank 0
+    Reporter reporter_;
+    std::int64_t tokens_of_step_ = 0;
+    std::int64_t skipped_in_a_row_ = 0;
+};
+
+/// Valid tokens of the batch of `step`, counted by the ranks that have a head. Collective.
+std::int64_t count_tokens(comm::Communicator const& world, Session& session,
+                          TokenSource const& tokens, std::int64_t step);
+
+/// Mean loss of a token source over `batches` passes in nats per valid token. Collective.
+double evaluate(Session& session, TokenSource const& tokens, std::int64_t batches);
+
+} // namespace evener::runtime
