@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# quickstart.sh: from nothing to a trained language model. Installs (setup.sh), builds Release, makes
+# token files of the King James text of Debian's package bible-kjv, trains inputs/quickstart.toml on
+# three ranks in two unequal stage groups, and prints a sample. Safe to repeat: what is prepared or
+# trained stays. All results are in runs/.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root" # the paths of the job are relative to the current folder
+ranks=3
+evener=build/release/bin/evener
+data=runs/kjv
+run=runs/quickstart
+
+say() {
+    printf '\n== %s\n' "$*"
+}
+
+say "Installing what Evener is built from"
+scripts/setup.sh
+say "Building Release"
+scripts/build.sh release
+
+say "Preparing the text"
+if [[ ! -f $data/done ]]; then
+    rm -rf "$data"
+    mkdir -p "$data"
+    bible -f 'Ge1:1-Rev22:21' </dev/null >"$data/kjv.txt"
+    "$evener" prepare --output "$data" --validation-fraction 0.05 "$data/kjv.txt"
+    : >"$data/done"
+fi
+ls -l "$data"
+
+say "Training inputs/quickstart.toml on $ranks ranks"
+if [[ $EUID -eq 0 ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+mpirun --oversubscribe --bind-to none -n "$ranks" "$evener" train inputs/quickstart.toml
+
+say "A sample"
+"$evener" sample "$run" --prompt "In the beginning" --bytes 600 --temperature 0.8
+echo
+say "Done. Log, metrics, resolved job and checkpoints are in $run, the token files in $data."
+echo "More: $evener --help; $evener sample $run --prompt TEXT --bytes N"
