@@ -129,8 +129,7 @@ struct HappensBefore::Graph {
             std::int64_t& previous = before[instruction.queue.index()];
             if (previous >= 0) {
                 Place const earlier{program.rank, core::InstructionId{previous}};
-                if (program.queues[instruction.queue.index()].kind ==
-                    program::QueueKind::receive) {
+                if (program.queues[instruction.queue.index()].kind == program::QueueKind::receive) {
                     edges.emplace_back(start(earlier), start(here));
                     edges.emplace_back(end(earlier), end(here));
                 } else {
@@ -247,6 +246,7 @@ void HappensBefore::propagate(ProgramSet const& set, Graph const& graph) {
         std::uint32_t const last =
             first + 2 * static_cast<std::uint32_t>(set.programs[r].instructions.size());
         own.ended.assign(set.programs[r].instructions.size() * width, 0);
+        own.order.resize(set.programs[r].instructions.size());
         clock.assign(graph.events * width, 0);
         for (std::uint32_t k = 0; k < graph.events; ++k) {
             std::uint32_t const event = graph.order[k];
@@ -259,10 +259,12 @@ void HappensBefore::propagate(ProgramSet const& set, Graph const& graph) {
             if (event < first || event >= last)
                 continue;
             std::uint32_t const i = (event - first) / 2;
-            if ((event - first) % 2 == 0)
+            if ((event - first) % 2 == 0) {
                 std::copy(row, row + width, &own.ended[i * width]);
-            else
+                own.order[i] = k;
+            } else {
                 row[own.queue[i]] = std::max(row[own.queue[i]], own.position[i] + 1);
+            }
         }
     }
 }
@@ -270,8 +272,7 @@ void HappensBefore::propagate(ProgramSet const& set, Graph const& graph) {
 bool HappensBefore::ends_before_start(core::RankId rank, core::InstructionId a,
                                       core::InstructionId b) const {
     RankClocks const& own = ranks_[rank.index()];
-    return own.ended[b.index() * own.queue_count + own.queue[a.index()]] >
-           own.position[a.index()];
+    return own.ended[b.index() * own.queue_count + own.queue[a.index()]] > own.position[a.index()];
 }
 
 } // namespace evener::schedule

@@ -3,7 +3,8 @@
 
 // The happens-before relation of a set of programs: what must have ended before something starts,
 // whatever the streams and links do. Every instruction is two events, start and end, joined by the
-// rules of program/program.hpp and nothing else; the order of the lists means nothing beyond queues.
+// rules of program/program.hpp and nothing else; the order of the lists means nothing beyond
+// queues.
 //
 // Example: rank 0 sends x to rank 1 and later receives y, which rank 1 sends after it received x.
 // Then rank 0's send ends before whatever waits for the receive of y starts: the path leads through
@@ -48,6 +49,11 @@ class HappensBefore {
     /// Whether `a` has ended in every run before `b` starts; both of the same rank.
     bool ends_before_start(core::RankId rank, core::InstructionId a, core::InstructionId b) const;
 
+    /// A number that grows along the relation: one order in which a run may start instructions.
+    std::uint32_t possible_order(Place place) const {
+        return ranks_[place.rank.index()].order[place.instruction.index()];
+    }
+
   private:
     struct Graph;
 
@@ -62,6 +68,7 @@ class HappensBefore {
         std::vector<std::uint32_t> position; ///< in its queue, by instruction
         /// [instruction][queue]: how many instructions of the queue have ended before it starts
         std::vector<std::uint32_t> ended;
+        std::vector<std::uint32_t> order; ///< of each start among all events
     };
     std::vector<RankClocks> ranks_;
     std::vector<Place> cycle_;

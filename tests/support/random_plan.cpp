@@ -42,8 +42,7 @@ program::Group random_group(Random& random, std::vector<core::RankId> ranks) {
     group.ranks = std::move(ranks);
     std::size_t const size = group.ranks.size();
     for (std::size_t i = 0; i < size; ++i) {
-        group.shares.push_back(random.chance(25) ? 0.0
-                                                 : static_cast<double>(random.integer(1, 3)));
+        group.shares.push_back(random.chance(25) ? 0.0 : static_cast<double>(random.integer(1, 3)));
         group.shard_weights.push_back(
             random.chance(20) ? 0.0 : static_cast<double>(random.integer(1, 4)));
     }
@@ -77,8 +76,8 @@ RandomCase random_case(Random& random, int max_ranks) {
     for (std::size_t g = 0; g < static_cast<std::size_t>(groups); ++g) {
         plan.groups.push_back(
             random_group(random, {order.begin() + rank_cuts[g], order.begin() + rank_cuts[g + 1]}));
-        plan.chunks.push_back({core::GroupId{static_cast<std::int64_t>(g)},
-                               {layer_cuts[g], layer_cuts[g + 1]}});
+        plan.chunks.push_back(
+            {core::GroupId{static_cast<std::int64_t>(g)}, {layer_cuts[g], layer_cuts[g + 1]}});
     }
     plan.microbatch_size = random.integer(1, 4);
     plan.batch_size =

@@ -22,8 +22,8 @@ class Random {
     std::uint64_t bits() { return engine_(); }
     /// From `low` to `high`, both included.
     std::int64_t integer(std::int64_t low, std::int64_t high) {
-        return low + static_cast<std::int64_t>(engine_() %
-                                               static_cast<std::uint64_t>(high - low + 1));
+        return low +
+               static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(high - low + 1));
     }
     bool chance(int percent) { return integer(0, 99) < percent; }
     std::size_t index(std::size_t count) { return static_cast<std::size_t>(engine_() % count); }

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which buffers a rank must have, how large they are and where they lie.
+#include "schedule/verify_context.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace evener::schedule {
+
+using core::BufferId;
+using core::ChunkId;
+using core::MicrobatchId;
+using core::RankId;
+using program::Bucket;
+using program::Buffer;
+using program::BufferKind;
+using program::Direction;
+using program::Program;
+
+namespace {
+
+constexpr std::int64_t alignment = 64;
+
+/// All that identifies a buffer of a rank besides the slot of a received one.
+using Key = std::tuple<BufferKind, ChunkId, MicrobatchId, core::BucketId, RankId, Direction>;
+
+Key key_of(Buffer const& b) {
+    return {b.kind, b.chunk, b.microbatch, b.bucket, b.peer, b.direction};
+}
+
+class BufferCheck {
+  public:
+    BufferCheck(Context& context, Program const& program)
+        : context_{context}, program_{program}, rank_{program.rank} {}
+
+    void run() {
+        expect_bucket_buffers();
+        expect_compute_buffers();
+        for (std::size_t c = 0; c + 1 < context_.plan().chunks.size(); ++c)
+            for (std::int64_t m = 0; m < context_.plan().microbatch_count(); ++m)
+                expect_boundary(ChunkId{static_cast<std::int64_t>(c)}, MicrobatchId{m});
+        compare();
+        check_places();
+    }
+
+  private:
+    struct Wanted {
+        Buffer buffer;
+        std::vector<BufferId> found;
+    };
+
+    /// The largest of the sizes asked for counts.
+    void expect(Buffer const& buffer) {
+        if (buffer.bytes == 0)
+            return;
+        auto const [wanted, added] = wanted_.try_emplace(key_of(buffer), Wanted{buffer, {}});
+        wanted->second.buffer.bytes = std::max(wanted->second.buffer.bytes, buffer.bytes);
+    }
+
+    void expect_bucket_buffers() {
+        for (Bucket const& bucket : context_.buckets) {
+            if (!context_.is_member(bucket, rank_))
+                continue;
+            std::int64_t const owned = bucket.shard_of(rank_).size();
+            expect(
+                {.kind = BufferKind::weights,
+                 .persistent = true,
+                 .bytes = bucket.weights_of(rank_).size() * core::bytes_of(bucket.type_of(rank_)),
+                 .bucket = bucket.id});
+            // Master weight and moments, float32 each.
+            expect({.kind = BufferKind::shards,
+                    .persistent = true,
+                    .bytes = owned * 4 * (1 + context_.moments),
+                    .bucket = bucket.id});
+            if (!context_.train())
+                continue;
+            if (bucket.holds(rank_))
+                expect({.kind = BufferKind::gradients,
+                        .bytes = bucket.elements * 4,
+                        .bucket = bucket.id});
+            if (context_.is_shared(bucket))
+                expect({.kind = BufferKind::reduced, .bytes = owned * 4, .bucket = bucket.id});
+        }
+    }
+
+    void expect_compute_buffers() {
+        std::int64_t workspace = 0;
+        for (program::Instruction const& instruction : program_.instructions) {
+            program::Compute const* const op = compute_of(instruction.operation);
+            if (!op)
+                continue;
+            model::ChunkLayout const& layout =
+                context_.layout(op->chunk, std::max<std::int64_t>(op->sequences.size(), 0));
+            workspace = std::max(workspace, layout.of(pass_of(instruction.operation)).bytes);
+            if (context_.train() && is<program::Forward>(instruction.operation))
+                expect({.kind = BufferKind::kept,
+                        .bytes = layout.kept_bytes,
+                        .chunk = op->chunk,
+                        .microbatch = op->microbatch});
+            if (is<program::BackwardInput>(instruction.operation))
+                expect({.kind = BufferKind::kept_for_weights,
+                        .bytes = layout.kept_for_weights_bytes,
+                        .chunk = op->chunk,
+                        .microbatch = op->microbatch});
+        }
+        expect({.kind = BufferKind::workspace,
+                .bytes = core::round_up(workspace, alignment) +
+                         context_.device_workspace_bytes[rank_.index()]});
+    }
+
+    static model::ChunkPass pass_of(program::Operation const& operation) {
+        if (is<program::Backward>(operation))
+            return model::ChunkPass::backward;
+        if (is<program::BackwardInput>(operation))
+            return model::ChunkPass::backward_input;
+        if (is<program::BackwardWeight>(operation))
+            return model::ChunkPass::backward_weight;
+        auto const* const forward = std::get_if<program::Forward>(&operation);
+        return forward && forward->evaluate ? model::ChunkPass::evaluate
+                                            : model::ChunkPass::forward;
+    }
+
+    /// What the rank sends, receives and hands over between `chunk` and the next.
+    void expect_boundary(ChunkId chunk, MicrobatchId microbatch) {
+        ChunkId const next{chunk.value + 1};
+        core::Range const before = context_.sequences(rank_, chunk, microbatch);
+        core::Range const after = context_.sequences(rank_, next, microbatch);
+        for (Part const& part : context_.overlaps(next, microbatch, before))
+            expect_crossing(chunk, microbatch, part, Direction::forward, BufferKind::sending);
+        for (Part const& part : context_.overlaps(chunk, microbatch, after))
+            if (part.rank != rank_)
+                expect_crossing(chunk, microbatch, part, Direction::forward, BufferKind::received);
+        if (!context_.train())
+            return;
+        for (Part const& part : context_.overlaps(chunk, microbatch, after))
+            expect_crossing(chunk, microbatch, part, Direction::backward, BufferKind::sending);
+        for (Part const& part : context_.overlaps(next, microbatch, before))
+            if (part.rank != rank_)
+                expect_crossing(chunk, microbatch, part, Direction::backward, BufferKind::received);
+    }
+
+    void expect_crossing(ChunkId chunk, MicrobatchId microbatch, Part const& part,
+                         Direction direction, BufferKind kind) {
+        std::int64_t const bytes = context_.message_bytes(chunk, part.sequences);
+        if (part.rank == rank_)
+            expect({.kind = BufferKind::handover,
+                    .bytes = bytes,
+                    .chunk = chunk,
+                    .microbatch = microbatch,
+                    .direction = direction});
+        else
+            expect({.kind = kind, .bytes = bytes, .peer = part.rank, .direction = direction});
+    }
+
+    void compare() {
+        for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
+            Buffer const& buffer = program_.buffers[b];
+            BufferId const id{static_cast<std::int64_t>(b)};
+            auto const found = wanted_.find(key_of(buffer));
+            if (found == wanted_.end()) {
+                if (buffer.bytes != 0)
+                    context_.report(rank_, id, "is not asked for by the plan");
+                continue;
+            }
+            found->second.found.push_back(id);
+            if (buffer.bytes != found->second.buffer.bytes)
+                context_.report(rank_, id,
+                                fmt::format("has {} bytes (it needs {})", buffer.bytes,
+                                            found->second.buffer.bytes));
+            if (buffer.persistent != found->second.buffer.persistent)
+                context_.report(rank_, id,
+                                buffer.persistent ? "must not keep its content between programs"
+                                                  : "must keep its content between programs");
+        }
+        for (auto const& [key, wanted] : wanted_)
+            compare_count(wanted);
+    }
+
+    void compare_count(Wanted const& wanted) {
+        if (wanted.found.empty())
+            return context_.report(
+                rank_, fmt::format("rank {} has no {} buffer for chunk {} microbatch {} bucket {} "
+                                   "peer {}",
+                                   rank_.value, program::name_of(wanted.buffer.kind),
+                                   wanted.buffer.chunk.value, wanted.buffer.microbatch.value,
+                                   wanted.buffer.bucket.value, wanted.buffer.peer.value));
+        std::vector<bool> taken(wanted.found.size());
+        for (BufferId const id : wanted.found) {
+            std::int64_t const slot = program_.buffers[id.index()].slot;
+            // A link may have any number of receive buffers, all else there is once.
+            bool const right = slot >= 0 && slot < std::ssize(taken) &&
+                               !taken[static_cast<std::size_t>(slot)] &&
+                               (wanted.buffer.kind == BufferKind::received || slot == 0);
+            if (right)
+                taken[static_cast<std::size_t>(slot)] = true;
+            else
+                context_.report(rank_, id,
+                                fmt::format("is one too many or has the wrong slot {}", slot));
+        }
+    }
+
+    void check_places() {
+        std::int64_t end = 0;
+        BufferId last;
+        for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
+            Buffer const& buffer = program_.buffers[b];
+            BufferId const id{static_cast<std::int64_t>(b)};
+            if (buffer.bytes < 0 || buffer.offset < 0 || buffer.offset % alignment != 0 ||
+                buffer.offset + buffer.bytes > program_.arena_bytes)
+                context_.report(rank_, id,
+                                fmt::format("lies at {} with {} bytes (the arena has {}, offsets "
+                                            "are multiples of {})",
+                                            buffer.offset, buffer.bytes, program_.arena_bytes,
+                                            alignment));
+            if (buffer.bytes > 0 && buffer.offset + buffer.bytes > end) {
+                end = buffer.offset + buffer.bytes;
+                last = id;
+            }
+        }
+        if (last.valid() && program_.arena_bytes > core::round_up(end, alignment))
+            context_.report(rank_, last,
+                            fmt::format("is the last and ends at {} (the arena is said to have {} "
+                                        "bytes)",
+                                        end, program_.arena_bytes));
+    }
+
+    Context& context_;
+    Program const& program_;
+    RankId rank_;
+    std::map<Key, Wanted> wanted_;
+};
+
+} // namespace
+
+void check_buffers(Context& context) {
+    for (Program const& program : context.set.programs)
+        BufferCheck{context, program}.run();
+}
+
+} // namespace evener::schedule
