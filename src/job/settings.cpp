@@ -19,6 +19,8 @@ std::string_view trimmed(std::string_view text) {
 
 /// `value = text`, or nothing where that is not one TOML value.
 std::optional<toml::table> parse_value(std::string_view text, std::string* why = nullptr) {
+    if (deepest_name(text).parts > most_name_parts)
+        return std::nullopt;
     try {
         toml::table table = toml::parse(fmt::format("value = {}", text));
         if (table.size() == 1)

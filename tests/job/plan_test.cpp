@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stage groups: ranks, shares and layers that fit together, and plan files.
+
+#include "job/print.hpp"
+
+#include "parse_support.hpp"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace evener::job {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// The minimal model has 6 decoder layers: 14 entries.
+std::vector<std::string> messages_of_groups(std::string const& groups, std::int64_t ranks = 0) {
+    return messages_of(minimal_text, {"plan.groups=[" + groups + "]"}, {ranks});
+}
+
+std::string at_groups(std::string const& message) {
+    return "--set plan.groups: error: " + message;
+}
+
+TEST(JobPlan, UnequalGroupsAreAccepted) {
+    EXPECT_THAT(messages_of_groups("{ranks=[0,1,2],layers=5,shares=[3,1,0]},"
+                                   "{ranks=[4,3],layers=9,dispatch=\"dealt\",shares=[0.5,2]}",
+                                   5),
+                IsEmpty());
+}
+
+TEST(JobPlan, EmptySharesAreEqual) {
+    Job const job = job_with({"plan.groups=[{ranks=\"0-2\",layers=14,shard_weights=[1,0,4]}]"});
+    EXPECT_THAT(job.plan.groups[0].shares, ElementsAre(1.0, 1.0, 1.0));
+    EXPECT_THAT(job.plan.groups[0].shard_weights, ElementsAre(1.0, 0.0, 4.0));
+}
+
+TEST(JobPlan, EveryRankStandsInOneGroup) {
+    EXPECT_THAT(
+        messages_of_groups("{ranks=[0,1],layers=7},{ranks=[1,2],layers=7}"),
+        ElementsAre(at_groups("'plan.groups[1].ranks' names rank 1 (it is in plan.groups[0] "
+                              "already); put every rank in one group, once")));
+    EXPECT_THAT(messages_of_groups("{ranks=[0,0],layers=14}"),
+                ElementsAre(HasSubstr("names rank 0 (it is in plan.groups[0] already)")));
+    EXPECT_THAT(messages_of_groups("{ranks=[0,1],layers=7},{ranks=[3],layers=7}"),
+                ElementsAre(at_groups("'plan.groups' leave out rank 2 (ranks run from 0 to 3); put "
+                                      "every rank in one group (a share of 0 is allowed)")));
+}
+
+TEST(JobPlan, RanksAgreeWithTheStart) {
+    std::string const groups = "{ranks=[0,1],layers=7},{ranks=[2],layers=7}";
+    EXPECT_THAT(messages_of_groups(groups, 3), IsEmpty());
+    EXPECT_THAT(
+        messages_of_groups(groups, 2),
+        ElementsAre(at_groups("'plan.groups[1].ranks' names rank 2 (the job has 2 ranks); use "
+                              "0 to 1, or start more ranks")));
+    EXPECT_THAT(messages_of_groups(groups, 5),
+                ElementsAre(HasSubstr("leave out rank 3 (ranks run from 0 to 4)")));
+}
+
+TEST(JobPlan, LayersAddUpToTheModels) {
+    EXPECT_THAT(messages_of_groups("{ranks=[0],layers=7},{ranks=[1],layers=6}"),
+                ElementsAre(at_groups("'plan.groups' hold 13 layers (the model's list has 14: "
+                                      "embedding, 6 attention, 6 feed-forward, head); make their "
+                                      "'layers' add up to 14")));
+    EXPECT_THAT(messages_of_groups("{ranks=[0],layers=14},{ranks=[1],layers=0}"),
+                ElementsAre(at_groups("'plan.groups[1].layers' is 0; use a whole number from 1 to "
+                                      "20002")));
+    EXPECT_THAT(
+        messages_of_groups("{ranks=[0]}"),
+        ElementsAre(at_groups("'plan.groups[0].layers' is not given; use a whole number from 1 "
+                              "to 20002, such as layers = 14")));
+}
+
+TEST(JobPlan, WeightsFitTheRanks) {
+    EXPECT_THAT(
+        messages_of_groups("{ranks=[0,1],layers=14,shares=[1]}"),
+        ElementsAre(at_groups("'plan.groups[0].shares' has 1 weights (the group has 2 ranks); "
+                              "give one weight per rank, or none for equal ones")));
+    EXPECT_THAT(messages_of_groups("{ranks=[0,1],layers=14,shares=[0, 0]}"),
+                ElementsAre(at_groups("'plan.groups[0].shares' are all 0; give at least one rank a "
+                                      "part")));
+    EXPECT_THAT(
+        messages_of_groups("{ranks=[0],layers=14,shard_weights=[-1]}"),
+        ElementsAre(at_groups("'plan.groups[0].shard_weights[0]' is -1.0; use a number from 0 "
+                              "to 1e+18")));
+}
+
+TEST(JobPlan, RankRangesAreChecked) {
+    for (std::string const bad : {"\"3-1\"", "\"0-1000000\"", "-1"})
+        EXPECT_THAT(messages_of_groups("{ranks=[" + bad + "],layers=14}"),
+                    ElementsAre(at_groups("'plan.groups[0].ranks[0]' is " + bad +
+                                          " (not a range of ranks from 0 to 999999, the lower one "
+                                          "first); use a list of ranks such as [0, 1, \"4-7\"]")));
+    for (std::string const bad : {"\"a-b\"", "\"1-\"", "\"-\"", "\"\"", "\" 1\"", "1.0"})
+        EXPECT_THAT(messages_of_groups("{ranks=[" + bad + "],layers=14}"),
+                    ElementsAre(at_groups("'plan.groups[0].ranks[0]' is " + bad +
+                                          "; use a list of ranks such as [0, 1, \"4-7\"]")));
+    EXPECT_THAT(
+        messages_of_groups("{layers=14}"),
+        ElementsAre(at_groups("'plan.groups[0].ranks' is not given; list the group's ranks, "
+                              "such as ranks = [0, 1] or \"0-1\"")));
+    std::string many = "{layers=14,ranks=[\"0-999999\"";
+    for (int i = 0; i < 1000; ++i)
+        many += ",\"0-999999\"";
+    EXPECT_EQ(messages_of_groups(many + "]}").size(), 1000u); // and not a billion ranks in memory
+}
+
+TEST(JobPlan, APlanFileHoldsAPlan) {
+    Plan const plan = job_with({"plan.groups=[{ranks=[0,\"2-9\"],layers=5},{ranks=[1],layers=9}]",
+                                "plan.schedule=gpipe", "plan.reduce=each_microbatch"})
+                          .plan;
+    std::string const text = print_plan(plan);
+    EXPECT_THAT(text,
+                HasSubstr("[[plan.groups]]\nranks = [0, \"2-9\"]\nlayers = 5\nshares = [1, 1, "));
+    EXPECT_EQ(parse_plan_text(text, "plan.toml"), plan);
+    EXPECT_EQ(parse_plan_text("", "plan.toml"), Plan{});
+}
+
+std::string plan_error(std::string const& text, ParseOptions const& options = {}) {
+    try {
+        parse_plan_text(text, "plan.toml", options);
+    } catch (core::ConfigError const& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(JobPlan, APlanFileIsChecked) {
+    EXPECT_EQ(plan_error("[model]\nlayers = 3\n"), "plan.toml:1:2: error: unknown table 'model'");
+    EXPECT_EQ(plan_error("[plan]\nreceive_buffers = -1\n"),
+              "plan.toml:2:19: error: 'plan.receive_buffers' is -1; use a whole number from 0 to "
+              "65536");
+    EXPECT_THAT(plan_error("[[plan.groups]]\nranks = [0]\nlayers = 3\n", {2}),
+                HasSubstr("leave out rank 1"));
+    EXPECT_THAT(plan_error("[plan\n"), HasSubstr("plan.toml:1:6: error: not TOML"));
+}
+
+TEST(JobPlan, CheckJobFindsAPlanThatDoesNotFit) {
+    Job job = job_with({});
+    check_job(job);
+    job.plan = parse_plan_text("[[plan.groups]]\nranks = [0]\nlayers = 3\n", "plan.toml");
+    job.plan.receive_buffers = -1;
+    try {
+        check_job(job, {2});
+        FAIL() << "a plan of 3 layers for a model of 14";
+    } catch (core::ConfigError const& error) {
+        EXPECT_THAT(
+            error.what(),
+            AllOf(HasSubstr("error: 'plan.receive_buffers' is -1"),
+                  HasSubstr("error: 'plan.groups' leave out rank 1"),
+                  HasSubstr("error: 'plan.groups' hold 3 layers (the model's list has 14")));
+    }
+}
+
+} // namespace
+} // namespace evener::job

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "random_job.hpp"
+
+#include "job/schema.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+namespace evener::job {
+
+namespace {
+
+using Engine = std::mt19937_64;
+
+std::int64_t draw(Engine& engine, std::int64_t lowest, std::int64_t highest) {
+    return lowest +
+           static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(highest - lowest + 1));
+}
+
+/// Any double within the bounds, of any magnitude.
+double draw_real(Engine& engine, RealBounds const& bounds) {
+    for (;;) {
+        double const unit = static_cast<double>(engine() >> 11) * 0x1p-53;
+        double const value =
+            std::clamp(bounds.lowest + unit * std::pow(10.0, double(draw(engine, -20, 18))),
+                       bounds.lowest, bounds.highest);
+        if (within(bounds, value))
+            return value;
+    }
+}
+
+std::string draw_text(Engine& engine, bool may_be_empty) {
+    static constexpr std::string_view pieces[] = {"a", "B", "7",  " ", ".", "-",        "\"",
+                                                  "'", "#", "\\", "=", "[", "\xc3\xa9", "*"};
+    std::string text = may_be_empty ? "" : "x";
+    for (std::int64_t i = draw(engine, 0, 12); i > 0; --i)
+        text += pieces[draw(engine, 0, std::ssize(pieces) - 1)];
+    return text;
+}
+
+struct Fill {
+    Engine& engine;
+    Bounds const& bounds;
+
+    void operator()(bool* value) const { *value = draw(engine, 0, 1) == 1; }
+    void operator()(std::int64_t* value) const {
+        auto const& whole = std::get<IntegerBounds>(bounds);
+        *value = draw(engine, whole.lowest, whole.highest);
+    }
+    void operator()(std::uint64_t* value) const { *value = engine() >> 1; }
+    void operator()(double* value) const {
+        *value = draw_real(engine, std::get<RealBounds>(bounds));
+    }
+    void operator()(std::string* value) const { *value = draw_text(engine, true); }
+    void operator()(ChoiceSlot const& choice) const {
+        choice.set(choice.target,
+                   static_cast<std::size_t>(draw(engine, 0, std::ssize(choice.names) - 1)));
+    }
+    void operator()(std::vector<std::string>* value) const {
+        value->resize(static_cast<std::size_t>(draw(engine, 1, 3)));
+        for (std::string& text : *value)
+            text = draw_text(engine, false);
+    }
+    void operator()(std::vector<double>*) const {}       // with the group's ranks
+    void operator()(std::vector<core::RankId>*) const {} // all groups together
+    void operator()(std::vector<Group>*) const {}        // likewise
+};
+
+void draw_weights(Engine& engine, std::size_t ranks, std::vector<double>& weights) {
+    weights.resize(ranks);
+    for (double& weight : weights)
+        weight = draw(engine, 0, 2) == 0 ? draw_real(engine, {0.0, 1e18})
+                                         : static_cast<double>(draw(engine, 0, 9));
+    weights[static_cast<std::size_t>(draw(engine, 0, std::ssize(weights) - 1))] = 1.5;
+}
+
+void draw_groups(Engine& engine, Job& job) {
+    std::vector<core::RankId> ranks(static_cast<std::size_t>(draw(engine, 1, 20)));
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+        ranks[i] = core::RankId{static_cast<std::int64_t>(i)};
+    if (draw(engine, 0, 1) == 0)
+        std::shuffle(ranks.begin(), ranks.end(), engine);
+    std::int64_t layers = layer_count(job.model);
+    while (!ranks.empty() && layers > 0) {
+        Group& group = job.plan.groups.emplace_back();
+        for (Key<Group> const& key : group_keys()) {
+            Slot const slot = key.slot(group);
+            std::visit(Fill{engine, key.bounds}, slot);
+        }
+        bool const last = layers == 1 || ranks.size() == 1 || draw(engine, 0, 3) == 0;
+        std::size_t const taken =
+            last ? ranks.size() : static_cast<std::size_t>(draw(engine, 1, std::ssize(ranks) - 1));
+        group.ranks.assign(ranks.end() - static_cast<std::ptrdiff_t>(taken), ranks.end());
+        ranks.resize(ranks.size() - taken);
+        group.layers = last ? layers : draw(engine, 1, layers - 1);
+        layers -= group.layers;
+        draw_weights(engine, taken, group.shares);
+        draw_weights(engine, taken, group.shard_weights);
+    }
+}
+
+/// What must fit together.
+void make_consistent(Engine& engine, Job& job) {
+    Model& model = job.model;
+    for (auto const member : {&Model::vocabulary, &Model::hidden_size, &Model::ffn_size,
+                              &Model::sequence_length, &Model::layers})
+        model.*member = std::max<std::int64_t>(1, model.*member);
+    model.kv_heads = draw(engine, 1, 32);
+    model.heads = model.kv_heads * draw(engine, 1, 8);
+    model.head_size = 2 * draw(engine, 1, 64);
+    if (job.data.format == Format::uint16) {
+        model.vocabulary = std::min<std::int64_t>(model.vocabulary, 65536);
+        job.data.ignore_token = std::min<std::int64_t>(job.data.ignore_token, 65535);
+    }
+    std::replace(job.run.name.begin(), job.run.name.end(), '/', '_');
+    job.run.name = "n" + job.run.name;
+    job.run.out = "o" + job.run.out;
+    job.train.microbatch_size = draw(engine, 1, job.train.batch_size);
+    job.optimizer.warmup_steps = draw(engine, 0, job.train.steps);
+    job.optimizer.decay_steps =
+        draw(engine, std::max<std::int64_t>(1, job.optimizer.warmup_steps), job.train.steps);
+    job.optimizer.min_learning_rate =
+        std::min(job.optimizer.min_learning_rate, job.optimizer.learning_rate);
+    job.checkpoint.resume = draw(engine, 0, 1) == 0 ? "never" : "some/" + job.checkpoint.resume;
+}
+
+} // namespace
+
+Job random_job(std::uint64_t seed) {
+    Engine engine{seed};
+    Job job;
+    for (Table const& table : tables())
+        for (Key<Job> const& key : table.keys) {
+            Slot const slot = key.slot(job);
+            std::visit(Fill{engine, key.bounds}, slot);
+        }
+    make_consistent(engine, job);
+    if (draw(engine, 0, 2) > 0)
+        draw_groups(engine, job);
+    return job;
+}
+
+} // namespace evener::job

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// inputs/reference.toml is the text that the code generates, and says what the code does.
+// EVENER_UPDATE_REFERENCE=1 writes the file again.
+
+#include "job/print.hpp"
+#include "job/schema.hpp"
+#include "support/paths.hpp"
+
+#include "parse_support.hpp"
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <regex>
+
+namespace evener::job {
+namespace {
+
+TEST(JobReference, TheFileEqualsTheCode) {
+    auto const path = support::source_root() / "inputs" / "reference.toml";
+    if (std::getenv("EVENER_UPDATE_REFERENCE") != nullptr)
+        std::ofstream{path} << reference_text();
+    std::ifstream file{path};
+    std::string const text{std::istreambuf_iterator<char>{file}, {}};
+    EXPECT_EQ(text, reference_text()) << "EVENER_UPDATE_REFERENCE=1 writes the file again";
+}
+
+/// The reference with every "#key = value" made a live line; groups stay comments.
+std::string all_keys_live() {
+    std::string text = reference_text();
+    std::size_t const groups = text.find("#[[plan.groups]]");
+    std::size_t const checkpoint = text.find("[checkpoint]");
+    text.erase(groups, checkpoint - groups);
+    return std::regex_replace(text, std::regex{"(^|\n)#([a-z0-9_]+ = )"}, "$1$2");
+}
+
+TEST(JobReference, IsAJobOfDefaults) {
+    Job const job = parse_job_text(reference_text(), "reference.toml");
+    EXPECT_EQ(job,
+              parse_job_text("[model]\npreset = \"tiny\"\n[data]\ntrain = [\"data/train.bin\"]\n"
+                             "[train]\nsteps = 1000\n",
+                             "reference.toml"));
+}
+
+TEST(JobReference, SaysTheDefaults) {
+    std::string const text = all_keys_live();
+    EXPECT_EQ(parse_job_text(text, "reference.toml"),
+              parse_job_text(reference_text(), "reference.toml"));
+    for (Table const& table : tables())
+        for (Key<Job> const& key : table.keys)
+            if (key.name != "groups") {
+                EXPECT_THAT(text, testing::HasSubstr(fmt::format("\n{} = ", key.name)))
+                    << table.name;
+            }
+}
+
+TEST(JobReference, GroupsBecomeAPlanWhenUncommented) {
+    std::string text = reference_text();
+    text = text.substr(0, text.find("[checkpoint]"));
+    text = std::regex_replace(text, std::regex{"\n#(\\[\\[|[a-z0-9_]+ = )"}, "\n$1");
+    Job const job = parse_job_text(text, "reference.toml");
+    ASSERT_EQ(job.plan.groups.size(), 1u);
+    EXPECT_EQ(job.plan.groups[0].ranks.size(), 3u);
+    EXPECT_EQ(job.plan.groups[0].layers, layer_count(job.model));
+}
+
+TEST(JobReference, LinesFitAPage) {
+    std::string const text = reference_text();
+    for (std::size_t begin = 0; begin < text.size();) {
+        std::size_t const end = text.find('\n', begin);
+        EXPECT_LE(end - begin, 100u) << text.substr(begin, end - begin);
+        begin = end + 1;
+    }
+}
+
+} // namespace
+} // namespace evener::job
