@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # evener_write_link_lists(file): one line per target of the project, `target|folder|linked;...`, for
 #   the test of the arrows between folders. Call it when all folders are added.
-# evener_add_header_test(target folder header ...): compiles each header alone, twice over, with the
+# evener_add_header_test(target header ...): compiles each header alone, twice over, with the
 #   include paths of the target; a header that needs another one first does not build.
 
 function(evener_collect_targets folder variable)
@@ -43,10 +43,17 @@ function(evener_add_header_test target)
   endforeach()
   add_library(headers_of_${target} OBJECT ${sources})
   target_compile_features(headers_of_${target} PRIVATE cxx_std_20)
-  target_compile_options(headers_of_${target} PRIVATE -O0
-                         $<TARGET_PROPERTY:${target},COMPILE_OPTIONS>)
+  target_compile_options(headers_of_${target} PRIVATE -O0)
+  get_target_property(type ${target} TYPE)
+  set(prefix "")
+  if(type STREQUAL "INTERFACE_LIBRARY")
+    set(prefix INTERFACE_)
+  endif()
+  # What the target itself is compiled with, its private libraries included.
+  target_compile_options(headers_of_${target} PRIVATE
+                         $<TARGET_PROPERTY:${target},${prefix}COMPILE_OPTIONS>)
   target_include_directories(headers_of_${target} PRIVATE
-                             $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
+                             $<TARGET_PROPERTY:${target},${prefix}INCLUDE_DIRECTORIES>)
   target_compile_definitions(headers_of_${target} PRIVATE
-                             $<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>)
+                             $<TARGET_PROPERTY:${target},${prefix}COMPILE_DEFINITIONS>)
 endfunction()
