@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <string>
 #include <string_view>
@@ -99,6 +100,7 @@ class SharedMemory {
     MPI_Comm comm_ = MPI_COMM_NULL; ///< of the caller, which outlives this
     MPI_Win window_ = MPI_WIN_NULL;
     std::span<std::byte> bytes_;
+    int exceptions_ = std::uncaught_exceptions(); ///< unwinding when it was made
 };
 
 } // namespace evener::comm

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -103,5 +104,8 @@ struct TransportQueue {
     Kind kind = Kind::send;
     std::vector<Task> tasks;
 };
+
+/// "instruction 12 (receive of 1024 bytes from rank 1, tag 7, forward)"
+std::string describe(Task const& task);
 
 } // namespace evener::comm

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/queue_runner.hpp"
+
+#include "comm/mpi_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace evener::comm {
+
+namespace {
+
+/// Runs `body`; any exception becomes a CommError that begins with the task.
+template <class Body>
+decltype(auto) naming(Task const& task, Body&& body) {
+    try {
+        return body();
+    } catch (core::CommError const& error) {
+        throw core::CommError{error.error_class(), error.peer(),
+                              fmt::format("{}: {}", describe(task), error.what())};
+    } catch (std::exception const& error) {
+        throw core::CommError{MPI_ERR_OTHER, -1,
+                              fmt::format("{}: {}", describe(task), error.what())};
+    }
+}
+
+} // namespace
+
+Delays::Delays(std::optional<RandomDelays> const& delays, int rank) {
+    if (!delays)
+        return;
+    std::seed_seq seed{static_cast<std::uint32_t>(delays->seed),
+                       static_cast<std::uint32_t>(delays->seed >> 32),
+                       static_cast<std::uint32_t>(rank)};
+    random_.seed(seed);
+    max_microseconds_ = delays->max_microseconds;
+}
+
+std::chrono::steady_clock::time_point Delays::from_now() {
+    auto const now = std::chrono::steady_clock::now();
+    if (!enabled())
+        return now;
+    std::uniform_int_distribution<std::int64_t> distribution{0, max_microseconds_};
+    return now + std::chrono::microseconds{distribution(random_)};
+}
+
+QueueRunner::QueueRunner(ExchangeContext const& context, Delays& delays, Staging const* staging,
+                         TransportQueue const& queue, Board& board)
+    : context_{&context}, delays_{&delays}, staging_{staging}, queue_{&queue}, board_{&board} {}
+
+QueueRunner::Run QueueRunner::make_run(Task const& task) const {
+    return std::visit([this](auto const& work) { return run_of(work); }, task.work);
+}
+
+QueueRunner::Run QueueRunner::run_of(SendTask const& work) const {
+    return MessageRun{*context_, work};
+}
+QueueRunner::Run QueueRunner::run_of(ReceiveTask const& work) const {
+    return MessageRun{*context_, work};
+}
+QueueRunner::Run QueueRunner::run_of(ReduceTask const& work) const {
+    return ReduceRun{*context_, *staging_, work};
+}
+QueueRunner::Run QueueRunner::run_of(GatherTask const& work) const {
+    return GatherRun{*context_, *staging_, work};
+}
+QueueRunner::Run QueueRunner::run_of(ScalarsTask const& work) const {
+    return ScalarsRun{*context_, work};
+}
+
+bool QueueRunner::start_next() {
+    if (next_ == queue_->tasks.size())
+        return false;
+    if (queue_->kind != TransportQueue::Kind::receive && !active_.empty())
+        return false;
+    Task const& task = queue_->tasks[next_];
+    if (!board_->done(task.after))
+        return false;
+    if (delays_->enabled()) {
+        if (!start_at_)
+            start_at_ = delays_->from_now();
+        if (Clock::now() < *start_at_)
+            return false;
+        start_at_.reset();
+    }
+    board_->start(task.id);
+    naming(task, [&] { active_.push_back({&task, make_run(task), std::nullopt}); });
+    ++next_;
+    return true;
+}
+
+bool QueueRunner::advance_active() {
+    bool moved = false;
+    for (Active& active : active_) {
+        if (active.publish_at)
+            continue;
+        naming(*active.task, [&] {
+            std::visit(
+                [&](auto& run) {
+                    moved |= run.advance();
+                    if (run.ended())
+                        active.publish_at = delays_->from_now();
+                },
+                active.run);
+        });
+    }
+    return moved;
+}
+
+bool QueueRunner::publish_front() {
+    if (active_.empty() || !active_.front().publish_at)
+        return false;
+    if (delays_->enabled() && Clock::now() < *active_.front().publish_at)
+        return false;
+    board_->publish(active_.front().task->id);
+    active_.pop_front();
+    return true;
+}
+
+bool QueueRunner::advance() {
+    bool moved = advance_active();
+    while (publish_front())
+        moved = true;
+    while (start_next())
+        moved = true;
+    return moved;
+}
+
+bool QueueRunner::delayed() const {
+    return start_at_ || (!active_.empty() && active_.front().publish_at);
+}
+
+} // namespace evener::comm

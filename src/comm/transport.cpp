@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/transport.hpp"
+
+#include "comm/communicator.hpp"
+#include "comm/queue_runner.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <csignal>
+#include <deque>
+#include <thread>
+#include <utility>
+
+namespace evener::comm {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How the thread rests while nothing moves. First it only gives its core away, then it sleeps for
+/// an eighth of the time it has waited already: a message that is about to come is seen late by an
+/// eighth of its waiting time at most, and one that takes long costs few wake-ups.
+class Rest {
+  public:
+    void moved() { waiting_ = false; }
+    /// How long to sleep now; 0: yield only.
+    std::chrono::nanoseconds next() {
+        auto const now = Clock::now();
+        if (!waiting_) {
+            waiting_ = true;
+            since_ = now;
+        }
+        std::chrono::nanoseconds const waited = now - since_;
+        return waited < yield_for ? std::chrono::nanoseconds{0} : std::min(waited / 8, longest);
+    }
+
+  private:
+    static constexpr std::chrono::nanoseconds yield_for = std::chrono::microseconds{30};
+    static constexpr std::chrono::nanoseconds longest = std::chrono::microseconds{100};
+    bool waiting_ = false;
+    Clock::time_point since_;
+};
+
+bool needs_staging(TransportQueue const& queue) {
+    return std::any_of(queue.tasks.begin(), queue.tasks.end(), [](Task const& task) {
+        return std::holds_alternative<ReduceTask>(task.work) ||
+               std::holds_alternative<GatherTask>(task.work);
+    });
+}
+
+std::int64_t tag_limit(MPI_Comm comm) {
+    int* value = nullptr;
+    int found = 0;
+    EVENER_MPI(MPI_Comm_get_attr(comm, MPI_TAG_UB, &value, &found));
+    return found != 0 ? *value : 32767; // what the standard promises
+}
+
+} // namespace
+
+class Transport::Impl {
+  public:
+    Impl(MPI_Comm world, TransportOptions const& options)
+        : options_{options}, max_tag_{tag_limit(world)}, forward_{Communicator::duplicate(world)},
+          backward_{Communicator::duplicate(world)}, blocks_{Communicator::duplicate(world)},
+          scalars_{Communicator::duplicate(world)}, requests_{options.synchronous_sends},
+          context_{requests_,
+                   forward_.rank(),
+                   forward_.size(),
+                   {forward_.get(), backward_.get()},
+                   blocks_.get(),
+                   scalars_.get(),
+                   options.message_block_bytes,
+                   options.exchange_block_bytes},
+          delays_{options.random_delays, forward_.rank()} {
+        EVENER_EXPECT(options.message_block_bytes > 0 && options.exchange_block_bytes > 0 &&
+                      options.exchange_block_bytes % 4 == 0);
+        start_thread();
+    }
+
+    ~Impl() {
+        if (board_ != nullptr)
+            board_->fail(std::make_exception_ptr(
+                core::CommError{MPI_ERR_OTHER, -1, "the transport was taken down during a pass"}));
+        {
+            std::lock_guard const lock{mutex_};
+            stop_ = true;
+        }
+        changed_.notify_all();
+        thread_.join();
+    }
+
+    std::int64_t max_tag() const noexcept { return max_tag_; }
+
+    std::int64_t prepare(std::span<TransportQueue const> queues) {
+        auto const needed =
+            static_cast<std::size_t>(std::count_if(queues.begin(), queues.end(), needs_staging));
+        while (staging_.size() < needed)
+            staging_.emplace_back(options_.exchange_block_bytes);
+        std::int64_t bytes = 0;
+        for (Staging const& staging : staging_)
+            bytes += staging.bytes();
+        return bytes;
+    }
+
+    void start(std::span<TransportQueue const> queues, Board& board) {
+        EVENER_EXPECT(board_ == nullptr);
+        for (TransportQueue const& queue : queues)
+            for (Task const& task : queue.tasks) {
+                EVENER_EXPECT(task.id.valid() && task.id.index() < board.size());
+                check(task, context_, max_tag_);
+            }
+        prepare(queues);
+        runners_.clear();
+        std::size_t staging = 0;
+        for (TransportQueue const& queue : queues)
+            runners_.emplace_back(context_, delays_,
+                                  needs_staging(queue) ? &staging_[staging++] : nullptr, queue,
+                                  board);
+        board_ = &board;
+        {
+            std::lock_guard const lock{mutex_};
+            working_ = true;
+        }
+        changed_.notify_all();
+    }
+
+    void finish() {
+        EVENER_EXPECT(board_ != nullptr);
+        {
+            std::unique_lock lock{mutex_};
+            changed_.wait(lock, [this] { return !working_; });
+        }
+        std::exchange(board_, nullptr)->rethrow_failure();
+    }
+
+  private:
+    void start_thread();
+    void serve();
+    void run_pass();
+    void wait_for_something(std::uint64_t seen, Rest& rest);
+
+    TransportOptions options_;
+    std::int64_t max_tag_;
+    Communicator forward_;
+    Communicator backward_;
+    Communicator blocks_;
+    Communicator scalars_;
+    Requests requests_;
+    ExchangeContext context_;
+    Delays delays_;
+    std::vector<Staging> staging_; ///< one per queue that needs it
+    std::deque<QueueRunner> runners_;
+
+    Board* board_ = nullptr; ///< from start to finish; of the main thread while parked
+
+    std::mutex mutex_; ///< of the two flags
+    std::condition_variable changed_;
+    bool working_ = false;
+    bool stop_ = false;
+    std::thread thread_;
+};
+
+void Transport::Impl::start_thread() {
+    // Signals are for the main thread.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread{[this] { serve(); }};
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Transport::Impl::serve() {
+    pthread_setname_np(pthread_self(), "transport");
+    prctl(PR_SET_TIMERSLACK, 1000UL); // ns; by default sleeps last 50 us longer than asked
+    std::unique_lock lock{mutex_};
+    for (;;) {
+        changed_.wait(lock, [this] { return working_ || stop_; });
+        if (!working_)
+            return;
+        lock.unlock();
+        run_pass();
+        lock.lock();
+        working_ = false;
+        changed_.notify_all();
+    }
+}
+
+void Transport::Impl::run_pass() {
+    Rest rest;
+    try {
+        while (!board_->failed()) {
+            // Read first: a publication after this line ends the wait below at once.
+            std::uint64_t const seen = board_->changes();
+            bool moved = requests_.test();
+            bool ended = true;
+            for (QueueRunner& runner : runners_) {
+                moved |= runner.advance();
+                ended &= runner.ended();
+            }
+            if (ended)
+                return;
+            if (moved)
+                rest.moved();
+            else
+                wait_for_something(seen, rest);
+        }
+    } catch (...) {
+        board_->fail(std::current_exception());
+    }
+    requests_.abandon();
+    runners_.clear();
+}
+
+void Transport::Impl::wait_for_something(std::uint64_t seen, Rest& rest) {
+    bool const delayed =
+        std::any_of(runners_.begin(), runners_.end(), [](auto const& r) { return r.delayed(); });
+    if (requests_.outstanding() == 0 && !delayed) {
+        board_->wait_for_change(seen);
+        rest.moved();
+        return;
+    }
+    auto const time = rest.next();
+    if (time.count() == 0)
+        sched_yield();
+    else
+        board_->wait_for_change(seen, time);
+}
+
+Transport::Transport(MPI_Comm world, TransportOptions const& options)
+    : impl_{std::make_unique<Impl>(world, options)} {}
+
+Transport::~Transport() = default;
+
+std::int64_t Transport::max_tag() const noexcept {
+    return impl_->max_tag();
+}
+
+std::int64_t Transport::prepare(std::span<TransportQueue const> queues) {
+    return impl_->prepare(queues);
+}
+
+void Transport::start(std::span<TransportQueue const> queues, Board& board) {
+    impl_->start(queues, board);
+}
+
+void Transport::finish() {
+    impl_->finish();
+}
+
+} // namespace evener::comm
