@@ -9,9 +9,16 @@
 namespace evener::kernels::host {
 namespace {
 
-Floats sigmoid(Floats x) {
-    return 1.0f / (1.0f + exp(-x));
-}
+/// sigmoid(x), and 1 - sigmoid(x) without cancellation.
+struct Sigmoid {
+    explicit Sigmoid(Floats x) {
+        Floats const e = exp(-x);
+        value = 1.0f / (1.0f + e);
+        rest = e * value;
+    }
+    Floats value;
+    Floats rest;
+};
 
 } // namespace
 

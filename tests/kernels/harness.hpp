@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Runs one operation through a device table on buffers of the test's own: operands are described
+// once (type, size, contents, who writes them) and can be laid out aligned or at odd addresses.
+
+#include "kernels/table.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace evener::kernels::test {
+
+enum class Storage { float32, bfloat16, float64, int32, scalars };
+enum class Role { input, output, updated }; ///< read; written; read and written
+
+inline Storage storage_of(Element type) {
+    return type == Element::float32 ? Storage::float32 : Storage::bfloat16;
+}
+
+struct Operand {
+    Storage storage = Storage::float32;
+    std::int64_t count = 0;
+    Role role = Role::input;
+    std::function<double(std::int64_t)> fill; ///< value of each element; of outputs: what was there
+    int same_as = -1;                         ///< an earlier operand whose memory this one uses
+    bool null = false;
+};
+
+struct Case {
+    std::string name;
+    OperationShape shape;
+    std::vector<Operand> operands;   ///< in the order of the contract
+    std::int64_t k = 1;              ///< terms in a sum, for the tolerance
+    Element type = Element::float32; ///< whose rounding the results carry
+    OptimizerScalars scalars;
+};
+
+/// Pseudo-random numbers in (-1, 1) that depend on (seed, index) alone.
+std::function<double(std::int64_t)> noise(std::uint64_t seed, double scale = 1, double offset = 0);
+/// Pseudo-random integers in [0, bound).
+std::function<double(std::int64_t)> integers(std::uint64_t seed, std::int64_t bound);
+std::function<double(std::int64_t)> constant(double value);
+
+/// An opened device.
+class OpenTable {
+  public:
+    OpenTable(DeviceTable const* table, int threads);
+    ~OpenTable();
+    OpenTable(OpenTable const&) = delete;
+    OpenTable& operator=(OpenTable const&) = delete;
+
+    DeviceTable const& table() const { return *table_; }
+    Device* device() const { return device_; }
+
+  private:
+    DeviceTable const* table_;
+    Device* device_ = nullptr;
+};
+
+enum class Addresses { aligned, odd }; ///< odd: one element past a cache line
+
+/// Contents of each operand after the run, as numbers; empty for null and scalars. Throws
+/// std::runtime_error with the reason when the table refuses.
+std::vector<std::vector<double>> run(OpenTable const& table, Case const& test,
+                                     Addresses addresses = Addresses::aligned);
+
+/// The reason why the table refuses the shape; empty when it does not.
+std::string refusal(OpenTable const& table, OperationShape const& shape);
+
+/// The host plug-in under test: EVENER_TEST_PLUGIN, or the one of this build. Null when this CPU is
+/// below its level.
+DeviceTable const* host_table();
+/// EVENER_TEST_THREADS, or 2.
+int test_threads();
+
+char const* name_of(OperationKind kind);
+
+} // namespace evener::kernels::test

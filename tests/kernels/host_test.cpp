@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The host plug-in against the reference, element by element.
+
+#include "kernels/reference/reference.hpp"
+
+#include "cases.hpp"
+#include "tolerance.hpp"
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+namespace evener::kernels::test {
+namespace {
+
+/// Opened once: Kokkos starts once per process.
+class Host : public testing::TestWithParam<Case> {
+  public:
+    static void SetUpTestSuite() {
+        if (host_table() != nullptr)
+            host_ = std::make_unique<OpenTable>(host_table(), test_threads());
+    }
+    static void TearDownTestSuite() { host_.reset(); }
+
+    void SetUp() override {
+        if (host_ == nullptr)
+            GTEST_SKIP() << "this CPU is below the level of the plug-in";
+    }
+
+    /// bfloat16 products that the CPU lacks are refused; nothing else is.
+    static bool unsupported(Case const& test) {
+        return test.shape.kind == OperationKind::matmul &&
+               test.shape.matmul.src == Element::bfloat16 &&
+               !host_->table().supports(host_->device(), Element::bfloat16);
+    }
+
+    static inline std::unique_ptr<OpenTable> host_;
+};
+
+/// Rounding of an operand: that of its own type, but float32 statistics of bfloat16 operations that
+/// are sums of rounded values are judged by the case's type.
+double allowed(Case const& test, Operand const& operand) {
+    bool const narrow = operand.storage == Storage::bfloat16;
+    Element const type = narrow ? Element::bfloat16 : Element::float32;
+    return tolerance(test.shape.kind, type, test.k);
+}
+
+void expect_close(Case const& test, std::size_t o, std::vector<double> const& expected,
+                  std::vector<double> const& actual) {
+    Operand const& operand = test.operands[o];
+    double largest = 0;
+    for (double const value : expected)
+        largest = std::max(largest, std::abs(value));
+    double const limit = operand.role == Role::input ? 0 : allowed(test, operand) * largest;
+    ASSERT_EQ(expected.size(), actual.size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+        ASSERT_TRUE(std::abs(expected[i] - actual[i]) <= limit)
+            << test.name << ", operand " << o << ", element " << i << ": " << actual[i]
+            << ", reference " << expected[i] << ", allowed difference " << limit;
+}
+
+TEST_P(Host, AgreesWithReference) {
+    Case const& test = GetParam();
+    if (unsupported(test)) {
+        EXPECT_NE(refusal(*host_, test.shape).find("bfloat16"), std::string::npos);
+        return;
+    }
+    OpenTable const reference{reference::reference_table(), 1};
+    auto const expected = run(reference, test);
+    for (Addresses const addresses : {Addresses::aligned, Addresses::odd}) {
+        auto const actual = run(*host_, test, addresses);
+        for (std::size_t o = 0; o < expected.size(); ++o)
+            expect_close(test, o, expected[o], actual[o]);
+    }
+}
+
+TEST_P(Host, RepeatsToTheBit) {
+    Case const& test = GetParam();
+    if (unsupported(test))
+        return;
+    EXPECT_EQ(run(*host_, test), run(*host_, test));
+}
+
+INSTANTIATE_TEST_SUITE_P(Operations, Host, testing::ValuesIn(all_cases()),
+                         [](auto const& info) { return info.param.name; });
+
+TEST(Cases, CoverEveryOperation) {
+    std::set<OperationKind> covered;
+    for (Case const& test : all_cases())
+        covered.insert(test.shape.kind);
+    EXPECT_EQ(covered.size(), static_cast<std::size_t>(OperationKind::count));
+}
+
+} // namespace
+} // namespace evener::kernels::test
