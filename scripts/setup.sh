@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# setup.sh: installs what Evener is built from on Debian 12 (apt-get, as root or through sudo) and
-# builds Kokkos into the cache folder (setup_kokkos.sh). Safe to repeat: what is there stays, and
+# setup.sh [LEVEL ...]: installs what Evener is built from on Debian 12 (apt-get, as root or through sudo) and
+# builds Kokkos into the cache folder (setup_kokkos.sh, which takes the levels). Safe to repeat: what is there stays, and
 # with everything there nothing is asked of the network. EVENER_NO_APT=1 skips the packages, for
 # machines whose libraries come from elsewhere (README.md, "Without root").
 set -euo pipefail
@@ -56,8 +56,4 @@ else
     install_packages
 fi
 
-if [[ -n ${Kokkos_DIR:-} ]]; then
-    echo "setup: Kokkos_DIR is set, so Kokkos is not built"
-else
-    "$here/setup_kokkos.sh"
-fi
+"$here/setup_kokkos.sh" "$@"

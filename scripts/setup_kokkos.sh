@@ -29,9 +29,24 @@ for level in "${levels[@]}"; do
 done
 [[ ${#missing[@]} -gt 0 ]] || exit 0
 
+# An installed Kokkos that fits (a module, Spack, Kokkos_DIR) is as good: CMake would take it.
+installed() {
+    local probe=$work/probe-$1
+    cmake -S "$here/cmake/kokkos_probe" -B "$probe" "-DLEVEL=$1" >/dev/null 2>&1 &&
+        cmake --build "$probe" >/dev/null 2>&1 && grep -s '^folder: ' "$probe/verdict.txt"
+}
+
 mkdir -p "$cache"
 work=$(mktemp -d "$cache/kokkos-build.XXXXXX")
 trap 'rm -rf "$work"' EXIT
+
+for index in "${!missing[@]}"; do
+    if found=$(installed "${missing[index]}"); then
+        echo "Kokkos for x86-64-${missing[index]} is installed in ${found#folder: }"
+        unset "missing[index]"
+    fi
+done
+[[ ${#missing[@]} -gt 0 ]] || exit 0
 
 # The system's apt sources as deb-src only, in the old and the deb822 notation.
 write_source_lists() {
