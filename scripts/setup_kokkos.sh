@@ -32,7 +32,7 @@ done
 # An installed Kokkos that fits (a module, Spack, Kokkos_DIR) is as good: CMake would take it.
 installed() {
     local probe=$work/probe-$1
-    cmake -S "$here/cmake/kokkos_probe" -B "$probe" "-DLEVEL=$1" >/dev/null 2>&1 &&
+    cmake -G Ninja -S "$here/cmake/kokkos_probe" -B "$probe" "-DLEVEL=$1" >/dev/null 2>&1 &&
         cmake --build "$probe" >/dev/null 2>&1 && grep -s '^folder: ' "$probe/verdict.txt"
 }
 
@@ -97,7 +97,7 @@ for level in "${missing[@]}"; do
     folder=$cache/kokkos-$version-$compiler-x86-64-$level
     echo "Kokkos $version: building for x86-64-$level"
     if ! {
-        cmake -S "$work/trilinos" -B "$work/build-$level" -DCMAKE_BUILD_TYPE=Release \
+        cmake -G Ninja -S "$work/trilinos" -B "$work/build-$level" -DCMAKE_BUILD_TYPE=Release \
             -DCMAKE_CXX_STANDARD=20 -DKokkos_CXX_STANDARD=20 \
             -DCMAKE_CXX_FLAGS="-march=x86-64-$level -fvisibility=hidden" \
             -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF \
