@@ -39,7 +39,7 @@ class Rest {
 
   private:
     static constexpr std::chrono::nanoseconds yield_for = std::chrono::microseconds{30};
-    static constexpr std::chrono::nanoseconds longest = std::chrono::microseconds{100};
+    static constexpr std::chrono::nanoseconds longest = std::chrono::microseconds{150};
     bool waiting_ = false;
     Clock::time_point since_;
 };

@@ -115,9 +115,9 @@ TEST(Messages, TheSameQueuesServeManyPasses) {
 
 TEST(Messages, LongOnesAreCutAndJoined) {
     TransportOptions options;
-    options.message_block_bytes = 1 << 20;
+    options.message_block_bytes = 1 << 17;
     Transport transport{MPI_COMM_WORLD, options};
-    AllToAll exchange{1, {(5u << 20) + 3}};
+    AllToAll exchange{1, {(5u << 17) + 3}};
     run_pass(transport, exchange.queues);
     exchange.check();
 }
