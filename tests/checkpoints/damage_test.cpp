@@ -136,7 +136,7 @@ TEST(Damage, OfOneSliceNamesThatSlice) {
     EXPECT_TRUE(verify(folder).empty());
 }
 
-// Also inside HDF5's own structure, which the library would not survive everywhere.
+// Also inside HDF5's own structure, from some of which the library would read wrong values.
 TEST(Damage, OfAnyBitIsSeen) {
     TemporaryFolder const out;
     std::string const folder = sample::save(out.path(), 20, 2);

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -58,9 +57,7 @@ std::vector<float> values(std::uint64_t salt, std::string const& kind, TensorInf
             word = 0x7f800001u | (word & 0x803fffffu);
         if (i % 5 == 2)
             word &= 0x807fffffu;
-        float value;
-        std::memcpy(&value, &word, sizeof value);
-        out.push_back(value);
+        out.push_back(std::bit_cast<float>(word));
     }
     return out;
 }
@@ -121,8 +118,9 @@ void expect_values(std::string const& folder, std::uint64_t salt) {
 }
 
 std::vector<std::uint32_t> bits(std::vector<float> const& values) {
-    std::vector<std::uint32_t> words(values.size());
-    std::memcpy(words.data(), values.data(), 4 * values.size());
+    std::vector<std::uint32_t> words;
+    for (float const value : values)
+        words.push_back(std::bit_cast<std::uint32_t>(value));
     return words;
 }
 
