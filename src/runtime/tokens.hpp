@@ -22,12 +22,14 @@ class TokenSource {
     virtual std::int64_t valid_targets(std::int64_t step, std::int64_t sequence) const = 0;
 };
 
-/// Global index k = step x batch size + sequence, in the sample order.
+/// Global index k = samples consumed before `first_step` + (step - first_step) x batch size +
+/// sequence, in the sample order: a job resumed with another batch size skips and repeats nothing.
 class TrainingTokens final : public TokenSource {
   public:
     TrainingTokens(io::TokenDataset const& data, io::SampleOrder const& order,
-                   std::int64_t batch_size)
-        : data_{data}, order_{order}, batch_size_{batch_size} {}
+                   std::int64_t batch_size, std::int64_t first_step, std::int64_t samples_consumed)
+        : data_{data}, order_{order}, batch_size_{batch_size}, first_step_{first_step},
+          samples_consumed_{samples_consumed} {}
 
     void read(std::int64_t step, std::int64_t sequence, std::span<std::int32_t> inputs,
               std::span<std::int32_t> targets) const override {
@@ -39,12 +41,14 @@ class TrainingTokens final : public TokenSource {
 
   private:
     std::int64_t sample(std::int64_t step, std::int64_t sequence) const {
-        return order_.sample(step * batch_size_ + sequence);
+        return order_.sample(samples_consumed_ + (step - first_step_) * batch_size_ + sequence);
     }
 
     io::TokenDataset const& data_;
     io::SampleOrder const& order_;
     std::int64_t batch_size_;
+    std::int64_t first_step_;
+    std::int64_t samples_consumed_;
 };
 
 /// The samples of a validation set one after the other; `step` counts batches. Sequences behind the

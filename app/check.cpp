@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/parse.hpp"
+#include "job/print.hpp"
+#include "model/model.hpp"
+#include "runtime/plan_conversion.hpp"
+
+#include "app/commands.hpp"
+#include <fmt/format.h>
+
+namespace evener::app {
+
+core::ExitCode check(JobOptions const& options) {
+    job::Job const job = job::parse_job(options.job, options.settings, {options.ranks});
+    if (options.print_config) {
+        fmt::print("{}", job::print_job(job));
+        return core::ExitCode::done;
+    }
+    model::Model const model{runtime::model_config(job.model)};
+    fmt::print("{}: fine; {} parameters, {} steps of {} sequences, {} groups planned\n",
+               options.job, model.parameter_elements(), job.train.steps, job.train.batch_size,
+               job.plan.groups.empty() ? "no" : fmt::to_string(job.plan.groups.size()));
+    return core::ExitCode::done;
+}
+
+} // namespace evener::app

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace evener::app {
+
+/// The checkpoint that a path means: itself, or the newest valid one of a run folder. Throws
+/// core::CheckpointError when there is none.
+std::string checkpoint_of(std::string const& path);
+
+} // namespace evener::app

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// One function per subcommand: from its options to an exit code. Each throws core::Error for bad
+// input and lets main print it.
+
+#include "core/error.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace evener::app {
+
+struct PrepareOptions {
+    std::vector<std::string> inputs;
+    std::string output;
+    double validation_fraction = 0.05;
+    bool ngrams = false; ///< print the losses of n-gram tables for comparison
+};
+struct JobOptions {
+    std::string job;
+    std::vector<std::string> settings;
+    std::int64_t ranks = 0; ///< 0 = not given
+    std::string resume;     ///< empty = as the job says
+    bool print_config = false;
+};
+struct EvaluateOptions {
+    std::string run;
+    std::vector<std::string> data;
+    std::string format = "auto";
+    std::int64_t context = 0; ///< 0 = the model's sequence length
+    std::int64_t batch = 16;
+};
+struct SampleOptions {
+    std::string run;
+    std::string prompt;
+    std::int64_t count = 500;
+    double temperature = 0.8;
+    std::uint64_t seed = 1;
+};
+struct InspectOptions {
+    std::string path;
+    bool verify = false;
+};
+
+core::ExitCode prepare(PrepareOptions const& options);
+core::ExitCode check(JobOptions const& options);
+core::ExitCode plan(JobOptions const& options);
+core::ExitCode train(JobOptions const& options);
+core::ExitCode evaluate(EvaluateOptions const& options);
+core::ExitCode sample(SampleOptions const& options);
+core::ExitCode inspect(InspectOptions const& options);
+
+} // namespace evener::app

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/engine.hpp"
+
+#include "cluster/processors.hpp"
+#include "device/matrix_rate.hpp"
+#include "schedule/generators.hpp"
+#include "schedule/lowering.hpp"
+#include "schedule/verify.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace evener::app {
+
+namespace {
+
+device::Backend backend_of(job::Devices devices) {
+    return devices == job::Devices::reference ? device::Backend::reference : device::Backend::host;
+}
+
+std::unique_ptr<device::Device> open(job::Run const& run, cluster::Processors const& processors) {
+    kernels::DeviceOptions options;
+    options.threads = static_cast<int>(run.threads > 0 ? run.threads : processors.threads());
+    return device::open_device(backend_of(run.devices), options);
+}
+
+/// A product as the model's feed-forward layers make it, small enough to be measured in no time.
+double measure(device::Device const& device, model::ModelConfig const& model,
+               std::int64_t microbatch_size, core::DType type) {
+    if (!device.supports(type))
+        return 0;
+    bool const slow = device.kind() == "reference";
+    auto const most = [&](std::int64_t size, std::int64_t limit) {
+        return std::clamp<std::int64_t>(size, 1, slow ? 32 : limit);
+    };
+    return device::matrix_rate_gflops(device,
+                                      {.m = most(microbatch_size * model.sequence_length, 1024),
+                                       .n = most(model.ffn_size, 2048),
+                                       .k = most(model.hidden_size, 2048),
+                                       .type = type});
+}
+
+} // namespace
+
+Engine start_engine(comm::MpiSession const& mpi, job::Run const& run,
+                    model::ModelConfig const& model, std::int64_t microbatch_size) {
+    Engine engine;
+    cluster::Processors const processors = cluster::processors(mpi.node());
+    together(mpi, true, [&] { engine.device = open(run, processors); });
+    engine.cache = std::make_unique<runtime::OperationCache>(*engine.device);
+    mpi.world().barrier();
+    RankFacts mine;
+    mine.threads = engine.device->threads();
+    mine.cores = processors.cores;
+    together(mpi, true, [&] {
+        mine.gflops[0] = measure(*engine.device, model, microbatch_size, core::DType::float32);
+        mine.gflops[1] = measure(*engine.device, model, microbatch_size, core::DType::bfloat16);
+    });
+    for (auto const& facts :
+         comm::all_gather_values(mpi.world(), std::span<RankFacts const>{&mine, 1}))
+        engine.ranks.push_back(facts.front());
+    return engine;
+}
+
+std::unique_ptr<device::Device> open_own_device(job::Run const& run) {
+    return open(run, cluster::own_processors());
+}
+
+std::vector<core::DType> automatic_types(std::vector<RankFacts> const& ranks) {
+    std::vector<core::DType> types;
+    for (RankFacts const& facts : ranks)
+        types.push_back(facts.automatic());
+    return types;
+}
+
+void check_plan(program::Plan const& plan, model::Model const& model,
+                std::vector<RankFacts> const& ranks) {
+    std::vector<std::string> problems;
+    if (plan.rank_count() != std::ssize(ranks))
+        problems.push_back(
+            fmt::format("the plan is for {} ranks (the job has {}); start it with {} ranks or "
+                        "change [[plan.groups]]",
+                        plan.rank_count(), ranks.size(), plan.rank_count()));
+    else
+        problems = program::plan_problems(plan, model);
+    for (program::Group const& group : plan.groups)
+        for (core::RankId const rank : group.ranks)
+            if (rank.index() < ranks.size() && ranks[rank.index()].rate(group.compute) == 0)
+                problems.push_back(
+                    fmt::format("rank {} cannot compute in {} (its processor lacks the "
+                                "instructions); set 'precision.compute' to \"auto\" or \"float32\"",
+                                rank.value, core::name_of(group.compute)));
+    if (problems.empty())
+        return;
+    std::vector<core::Finding> findings;
+    for (std::string const& problem : problems)
+        findings.push_back({{}, problem});
+    throw core::ConfigError{findings};
+}
+
+namespace {
+
+program::ProgramSet lower_verified(program::Plan const& plan, model::Model const& model,
+                                   schedule::LoweringOptions const& options) {
+    program::ProgramSet set =
+        schedule::lower(plan, model, schedule::generate(plan, options.kind), options);
+    auto const problems =
+        schedule::verify(set, model, options.device_workspace_bytes, options.moments);
+    if (!problems.empty()) {
+        std::string text = "the programs of this plan are not proven:";
+        for (std::size_t i = 0; i < std::min<std::size_t>(5, problems.size()); ++i)
+            text += fmt::format("\n  rank {} instruction {}: {}", problems[i].rank.value,
+                                problems[i].instruction.value, problems[i].message);
+        throw core::ContractViolation{text};
+    }
+    return set;
+}
+
+} // namespace
+
+Programs make_programs(program::Plan const& plan, model::Model const& model,
+                       std::vector<std::int64_t> const& device_workspace_bytes,
+                       std::int64_t moments, bool train) {
+    Programs programs;
+    programs.device_workspace_bytes = device_workspace_bytes;
+    schedule::LoweringOptions options{program::ProgramKind::evaluate, device_workspace_bytes,
+                                      moments};
+    programs.evaluate = lower_verified(plan, model, options);
+    if (train) {
+        options.kind = program::ProgramKind::train;
+        programs.train = lower_verified(plan, model, options);
+    }
+    return programs;
+}
+
+Programs make_programs(comm::MpiSession const& mpi, Engine& engine, program::Plan const& plan,
+                       model::Model const& model, bool adamw, bool train) {
+    std::int64_t mine = 0;
+    together(mpi, true, [&] {
+        mine = runtime::prepare_plan(*engine.cache, plan, model, core::RankId{mpi.rank()}, adamw);
+    });
+    std::vector<std::int64_t> workspace;
+    for (auto const& bytes :
+         comm::all_gather_values(mpi.world(), std::span<std::int64_t const>{&mine, 1}))
+        workspace.push_back(bytes.front());
+    return make_programs(plan, model, workspace, adamw ? 2 : 0, train);
+}
+
+} // namespace evener::app

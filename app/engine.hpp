@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What every command that computes needs before it has a plan (device, speeds of all ranks), and
+// the way from a plan to verified programs.
+
+#include "device/plugin.hpp"
+#include "job/job.hpp"
+#include "planner/default_plan.hpp"
+#include "runtime/session.hpp"
+
+#include "app/mpi_job.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace evener::app {
+
+/// One rank as all others know it.
+struct RankFacts {
+    double gflops[2] = {}; ///< matrix rate in float32 and bfloat16; 0 = not supported
+    std::int64_t threads = 1;
+    std::int64_t cores = 1;
+
+    /// The faster type.
+    core::DType automatic() const {
+        return gflops[1] > 1.05 * gflops[0] ? core::DType::bfloat16 : core::DType::float32;
+    }
+    double rate(core::DType type) const { return gflops[type == core::DType::float32 ? 0 : 1]; }
+};
+
+struct Engine {
+    std::unique_ptr<device::Device> device;
+    std::unique_ptr<runtime::OperationCache> cache;
+    std::vector<RankFacts> ranks;
+};
+
+/// Collective: opens the device and measures it on all ranks at once, as they will run.
+Engine start_engine(comm::MpiSession const& mpi, job::Run const& run,
+                    model::ModelConfig const& model, std::int64_t microbatch_size);
+
+/// Without MPI: this process's device, no measurements (`evener plan`).
+std::unique_ptr<device::Device> open_own_device(job::Run const& run);
+
+std::vector<core::DType> automatic_types(std::vector<RankFacts> const& ranks);
+
+/// Throws core::ConfigError (on every rank) when the plan is impossible: not for this model, or in
+/// a compute type that a rank's device does not have.
+void check_plan(program::Plan const& plan, model::Model const& model,
+                std::vector<RankFacts> const& ranks);
+
+struct Programs {
+    std::optional<program::ProgramSet> train;
+    program::ProgramSet evaluate;
+    std::vector<std::int64_t> device_workspace_bytes; ///< by rank
+};
+
+/// Lowers and verifies; throws core::ContractViolation with the first problems when a program is
+/// not proven (a bug of lowering).
+Programs make_programs(program::Plan const& plan, model::Model const& model,
+                       std::vector<std::int64_t> const& device_workspace_bytes,
+                       std::int64_t moments, bool train);
+
+/// The same for the ranks of a job: every rank prepares its operations first. Collective.
+Programs make_programs(comm::MpiSession const& mpi, Engine& engine, program::Plan const& plan,
+                       model::Model const& model, bool adamw, bool train);
+
+} // namespace evener::app

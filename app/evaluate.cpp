@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/log.hpp"
+#include "runtime/trainer.hpp"
+
+#include "app/commands.hpp"
+#include "app/evaluation.hpp"
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace evener::app {
+
+namespace {
+
+core::ExitCode run(comm::MpiSession const& mpi, EvaluateOptions const& options) {
+    core::log::configure(mpi.rank(), core::log::Level::info);
+    auto const format = io::token_format_named(options.format);
+    if (!format)
+        throw core::ConfigError{fmt::format("'--format' is '{}'; use auto, llmc, uint16, uint32 "
+                                            "or megatron",
+                                            options.format)};
+    if (options.context < 0 || options.batch < 1)
+        throw core::ConfigError{"'--context' and '--batch' must be at least 1"};
+    Evaluation evaluation{
+        mpi, {options.run, options.context, options.batch, runtime::HeadOutput::losses}};
+    std::int64_t const length = evaluation.model->config().sequence_length;
+    std::optional<io::TokenDataset> data;
+    // With a short context the windows are cut out of longer samples, so that few are lost between.
+    std::int64_t const sample_length =
+        options.context > 0 ? std::max<std::int64_t>(length, 256) : length;
+    together(mpi, true, [&] { data.emplace(options.data, *format, sample_length); });
+    double loss = 0;
+    if (options.context > 0) {
+        runtime::ContextTokens const tokens{*data, options.context, options.batch};
+        loss = runtime::evaluate(*evaluation.session, tokens, tokens.batches());
+    } else {
+        runtime::ValidationTokens const tokens{*data, options.batch};
+        loss = runtime::evaluate(*evaluation.session, tokens, tokens.batches());
+    }
+    if (mpi.rank() == 0)
+        fmt::print("{}: step {}, context {}, {} samples: loss {:.4f} nats per token "
+                   "(perplexity {:.3f})\n",
+                   evaluation.folder, evaluation.step, length, data->samples(), loss,
+                   std::exp(loss));
+    return core::ExitCode::done;
+}
+
+} // namespace
+
+core::ExitCode evaluate(EvaluateOptions const& options) {
+    return run_mpi_job([&](comm::MpiSession const& mpi) { return run(mpi, options); });
+}
+
+} // namespace evener::app

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line: options to a subcommand, an error to a message and an exit code.
+#include "core/build_info.hpp"
+
+#include "app/commands.hpp"
+#include "app/mpi_job.hpp"
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <functional>
+
+namespace {
+
+using namespace evener;
+using core::ExitCode;
+
+using Command = std::function<ExitCode()>;
+
+void add_prepare(CLI::App& cli, app::PrepareOptions& options, Command& command) {
+    CLI::App* const sub =
+        cli.add_subcommand("prepare", "Make token files from text (bytes as tokens)");
+    sub->add_option("FILE", options.inputs, "Text files or patterns; - is standard input")
+        ->required();
+    sub->add_option("--output", options.output, "Folder for train.bin and val.bin")->required();
+    sub->add_option("--validation-fraction", options.validation_fraction,
+                    "Last part of the text to hold out (default 0.05)");
+    sub->add_flag("--ngrams", options.ngrams,
+                  "Print the losses of 3-gram and 6-gram tables on the held-out part");
+    sub->callback([&] { command = [&] { return app::prepare(options); }; });
+}
+
+void add_job_options(CLI::App* sub, app::JobOptions& options) {
+    sub->add_option("JOB", options.job, "Job file (TOML); inputs/reference.toml lists all keys")
+        ->required();
+    sub->add_option("--set", options.settings, "table.key=value, over the file's value")
+        ->take_all();
+    sub->add_flag("--print-config", options.print_config, "Print the resolved job and end");
+}
+
+void add_job_commands(CLI::App& cli, app::JobOptions& options, Command& command) {
+    CLI::App* const check = cli.add_subcommand("check", "Check a job without running it");
+    add_job_options(check, options);
+    check->add_option("--ranks", options.ranks, "Ranks the job will have");
+    check->callback([&] { command = [&] { return app::check(options); }; });
+
+    CLI::App* const plan = cli.add_subcommand(
+        "plan", "Print plan, memory and programs of a job without training (no mpirun needed)");
+    add_job_options(plan, options);
+    plan->add_option("--ranks", options.ranks, "Ranks the job will have");
+    plan->callback([&] { command = [&] { return app::plan(options); }; });
+
+    CLI::App* const train = cli.add_subcommand("train", "Train (start it with mpirun or srun)");
+    add_job_options(train, options);
+    train->add_option("--resume", options.resume,
+                      "auto (newest checkpoint of the run), never, or a checkpoint's path");
+    train->callback([&] { command = [&] { return app::train(options); }; });
+}
+
+void add_evaluate(CLI::App& cli, app::EvaluateOptions& options, Command& command) {
+    CLI::App* const sub = cli.add_subcommand("evaluate", "Loss of a checkpoint on token files");
+    sub->add_option("RUN", options.run, "Run folder (its newest checkpoint) or checkpoint")
+        ->required();
+    sub->add_option("--data", options.data, "Token files or patterns")->required();
+    sub->add_option("--format", options.format, "auto, llmc, uint16, uint32 or megatron");
+    sub->add_option("--context", options.context, "Let the model see only the last N tokens");
+    sub->add_option("--batch", options.batch, "Sequences of one pass (default 16)");
+    sub->callback([&] { command = [&] { return app::evaluate(options); }; });
+}
+
+void add_sample(CLI::App& cli, app::SampleOptions& options, Command& command) {
+    CLI::App* const sub = cli.add_subcommand("sample", "Continue a text with a checkpoint");
+    sub->add_option("RUN", options.run, "Run folder (its newest checkpoint) or checkpoint")
+        ->required();
+    sub->add_option("--prompt", options.prompt, "Text to continue")->required();
+    sub->add_option("--bytes", options.count, "How many bytes to generate (default 500)");
+    sub->add_option("--temperature", options.temperature,
+                    "Divides the logits; 0 = always the likeliest (default 0.8)");
+    sub->add_option("--seed", options.seed, "Of the random choice (default 1)");
+    sub->callback([&] { command = [&] { return app::sample(options); }; });
+}
+
+void add_inspect(CLI::App& cli, app::InspectOptions& options, Command& command) {
+    CLI::App* const sub = cli.add_subcommand("inspect", "List a run's checkpoints, or one");
+    sub->add_option("PATH", options.path, "Run folder or checkpoint")->required();
+    sub->add_flag("--verify", options.verify, "Hash every byte again");
+    sub->callback([&] { command = [&] { return app::inspect(options); }; });
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    CLI::App cli{"Evener trains transformers on unequal hardware.\n"
+                 "A first run: scripts/quickstart.sh. A job: evener check JOB.toml, then\n"
+                 "mpirun -n 4 evener train JOB.toml",
+                 "evener"};
+    cli.set_version_flag("--version", fmt::format("evener {} ({}, {}, {}, build {})", core::version,
+                                                  core::commit(), core::compiler, core::build_type,
+                                                  EVENER_BUILD_ID));
+    cli.require_subcommand(1);
+    app::PrepareOptions prepare;
+    app::JobOptions job;
+    app::EvaluateOptions evaluate;
+    app::SampleOptions sample;
+    app::InspectOptions inspect;
+    Command command;
+    add_prepare(cli, prepare, command);
+    add_job_commands(cli, job, command);
+    add_evaluate(cli, evaluate, command);
+    add_sample(cli, sample, command);
+    add_inspect(cli, inspect, command);
+    try {
+        cli.parse(argc, argv);
+    } catch (CLI::ParseError const& error) {
+        int const shown = cli.exit(error); // prints help, version or what is wrong
+        return shown == 0 ? 0 : static_cast<int>(ExitCode::bad_input);
+    }
+    return app::run_guarded(command);
+}

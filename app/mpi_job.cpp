@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/mpi_job.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+namespace evener::app {
+
+namespace {
+
+/// An error that every rank throws.
+class CommonError : public core::Error {
+  public:
+    using core::Error::Error;
+};
+
+void print(std::string const& text) {
+    fmt::print(stderr, "{}\n", text);
+}
+
+/// Findings carry their own "error:" and place.
+std::string with_prefix(std::string const& text) {
+    return text.substr(0, text.find('\n')).find("error: ") != std::string::npos ? text
+                                                                                : "error: " + text;
+}
+
+} // namespace
+
+int run_guarded(std::function<core::ExitCode()> const& command) {
+    try {
+        return static_cast<int>(command());
+    } catch (core::ConfigError const& error) {
+        print(error.what()); // carries "error:" and places itself
+        return static_cast<int>(error.code());
+    } catch (core::Error const& error) {
+        print(with_prefix(error.what()));
+        return static_cast<int>(error.code());
+    } catch (std::exception const& error) {
+        print(fmt::format("internal error: {}", error.what()));
+        return static_cast<int>(core::ExitCode::internal);
+    }
+}
+
+core::ExitCode run_mpi_job(std::function<core::ExitCode(comm::MpiSession const&)> const& body) {
+    comm::MpiSession const mpi{nullptr, nullptr};
+    auto const common = [&](std::string const& text, core::ExitCode code) {
+        if (mpi.rank() != 0)
+            return core::ExitCode::done;
+        print(text);
+        return code;
+    };
+    auto const abort = [&](std::string const& text, core::ExitCode code) {
+        print(fmt::format("rank {}: {}", mpi.rank(), text));
+        comm::MpiSession::abort_job(code);
+    };
+    try {
+        return body(mpi);
+    } catch (core::ConfigError const& error) {
+        return common(error.what(), error.code());
+    } catch (CommonError const& error) {
+        return common(with_prefix(error.what()), error.code());
+    } catch (core::Error const& error) {
+        abort(error.what(), error.code());
+    } catch (std::exception const& error) {
+        abort(fmt::format("internal error: {}", error.what()), core::ExitCode::internal);
+    }
+    return core::ExitCode::internal;
+}
+
+void together(comm::MpiSession const& mpi, bool active, std::function<void()> const& work) {
+    std::string message;
+    std::int64_t code = 0;
+    try {
+        if (active)
+            work();
+    } catch (core::Error const& error) {
+        message = error.what();
+        code = static_cast<std::int64_t>(error.code());
+    }
+    comm::Agreement const agreement = comm::agree(mpi.world(), code == 0, message);
+    if (agreement.ok)
+        return;
+    std::int64_t const worst = mpi.world().all_max(std::vector<std::int64_t>{code}).front();
+    std::string text = agreement.message;
+    if (agreement.rank > 0)
+        text = fmt::format("rank {}: {}", agreement.rank, text);
+    throw CommonError{static_cast<core::ExitCode>(worst), text};
+}
+
+} // namespace evener::app

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/parse.hpp"
+#include "job/print.hpp"
+#include "runtime/plan_conversion.hpp"
+
+#include "app/commands.hpp"
+#include "app/engine.hpp"
+#include "app/start_table.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace evener::app {
+
+namespace {
+
+std::int64_t rank_count(job::Job const& job, JobOptions const& options) {
+    if (options.ranks > 0)
+        return options.ranks;
+    std::int64_t ranks = 0;
+    for (job::Group const& group : job.plan.groups)
+        ranks += std::ssize(group.ranks);
+    return std::max<std::int64_t>(1, ranks);
+}
+
+} // namespace
+
+core::ExitCode plan(JobOptions const& options) {
+    job::Job job = job::parse_job(options.job, options.settings, {options.ranks});
+    if (options.print_config) {
+        fmt::print("{}", job::print_job(job));
+        return core::ExitCode::done;
+    }
+    model::Model const model{runtime::model_config(job.model)};
+    std::unique_ptr<device::Device> const device = open_own_device(job.run);
+    // Other ranks are taken to be like this machine.
+    RankFacts facts;
+    facts.gflops[0] = 1;
+    facts.gflops[1] = device->supports(core::DType::bfloat16) ? 2 : 0;
+    std::vector<RankFacts> const ranks(static_cast<std::size_t>(rank_count(job, options)), facts);
+    if (job.plan.groups.empty()) {
+        fmt::print("no [[plan.groups]]: {} ranks of equal speed assumed\n", ranks.size());
+        planner::DefaultPlanInput input{job.train.batch_size, job.train.microbatch_size, {}, {}};
+        input.rank_speeds.assign(ranks.size(), 1.0);
+        input.compute_types.assign(ranks.size(), job.precision.compute == job::Compute::float32
+                                                     ? core::DType::float32
+                                                     : automatic_types(ranks).front());
+        job.plan = runtime::plan_words(planner::default_plan(model, input), job.plan);
+    }
+    program::Plan const plan = runtime::plan_of(job, automatic_types(ranks));
+    check_plan(plan, model, ranks);
+    bool const adamw = job.optimizer.kind == job::OptimizerKind::adamw;
+    std::vector<std::int64_t> workspace;
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+        runtime::OperationCache cache{*device};
+        workspace.push_back(runtime::prepare_plan(
+            cache, plan, model, core::RankId{static_cast<std::int64_t>(r)}, adamw));
+    }
+    Programs const programs = make_programs(plan, model, workspace, adamw ? 2 : 0, true);
+    fmt::print("{}\n{}\n{} parameters\n\n{}\n", plan_table(plan, model),
+               memory_table(*programs.train), model.parameter_elements(),
+               job::print_plan(job.plan));
+    for (program::Program const& program : programs.train->programs)
+        fmt::print("{}\n", program::to_string(program));
+    return core::ExitCode::done;
+}
+
+} // namespace evener::app

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Where a job starts from: a checkpoint of its own run, one named by the job, or nothing.
+
+#include "checkpoints/records.hpp"
+#include "job/job.hpp"
+#include "model/model.hpp"
+
+#include "app/mpi_job.hpp"
+
+#include <optional>
+#include <string>
+
+namespace evener::app {
+
+struct Resume {
+    std::string folder;    ///< checkpoint to go on from; empty = start at step 0
+    std::string init_from; ///< checkpoint that only gives the weights; empty = none
+    checkpoints::TrainingState state;
+    std::optional<job::Plan>
+        plan; ///< of the checkpoint, when this job has as many ranks and no own
+};
+
+/// Collective. Throws core::ConfigError on every rank when the checkpoint is of another model,
+/// optimizer, seed or data, naming the differences; core::CheckpointError when it is damaged.
+Resume find_resume(comm::MpiSession const& mpi, job::Job const& job, model::Model const& model,
+                   std::string const& data_fingerprint);
+
+} // namespace evener::app

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/log.hpp"
+#include "io/corpus.hpp"
+#include "runtime/sampler.hpp"
+
+#include "app/commands.hpp"
+#include "app/evaluation.hpp"
+#include <fmt/format.h>
+
+#include <cstdio>
+
+namespace evener::app {
+
+namespace {
+
+core::ExitCode run(comm::MpiSession const& mpi, SampleOptions const& options) {
+    core::log::configure(mpi.rank(), core::log::Level::info);
+    if (options.prompt.empty())
+        throw core::ConfigError{"'--prompt' is empty; give at least one byte to continue"};
+    if (options.count < 0 || !(options.temperature >= 0))
+        throw core::ConfigError{"'--bytes' and '--temperature' must be 0 or more"};
+    Evaluation evaluation{mpi, {options.run, 0, 1, runtime::HeadOutput::logits}};
+    if (evaluation.model->config().vocabulary != io::byte_vocabulary)
+        throw core::ConfigError{
+            fmt::format("this model has {} tokens; only models on bytes ({} tokens) can be "
+                        "sampled as text",
+                        evaluation.model->config().vocabulary, io::byte_vocabulary)};
+    runtime::Sampler sampler{mpi, *evaluation.session, {options.temperature, options.seed}};
+    std::vector<std::int32_t> prompt;
+    for (char const c : options.prompt)
+        prompt.push_back(static_cast<unsigned char>(c));
+    if (mpi.rank() == 0)
+        fmt::print("{}", options.prompt);
+    sampler.generate(prompt, options.count, [&](std::int32_t token) {
+        if (mpi.rank() == 0) {
+            std::fputc(token, stdout);
+            std::fflush(stdout);
+        }
+    });
+    if (mpi.rank() == 0)
+        std::fputc('\n', stdout);
+    return core::ExitCode::done;
+}
+
+} // namespace
+
+core::ExitCode sample(SampleOptions const& options) {
+    return run_mpi_job([&](comm::MpiSession const& mpi) { return run(mpi, options); });
+}
+
+} // namespace evener::app

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/start_table.hpp"
+
+#include "core/build_info.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+
+namespace evener::app {
+
+namespace {
+
+std::string rank_list(std::vector<core::RankId> const& ranks) {
+    std::vector<std::int32_t> values;
+    for (core::RankId const rank : ranks)
+        values.push_back(rank.value);
+    return fmt::format("{}", fmt::join(values, ","));
+}
+
+/// "embedding, 2 x (attention, feed_forward)" would be long: first and last layer say enough.
+std::string layer_text(model::Model const& model, core::Range layers) {
+    auto const name = [&](std::int64_t layer) {
+        std::string_view const kind = model.layer(core::LayerId{layer}).kind();
+        if (kind == "embedding" || kind == "head")
+            return std::string{kind};
+        return fmt::format("{} {}", kind, (layer - 1) / 2);
+    };
+    if (layers.size() == 1)
+        return name(layers.begin);
+    return fmt::format("{} to {}", name(layers.begin), name(layers.end - 1));
+}
+
+} // namespace
+
+std::string machine_table(comm::MpiSession const& mpi, Engine const& engine) {
+    std::set<std::string> const hosts{mpi.hosts().begin(), mpi.hosts().end()};
+    std::string text = fmt::format("evener {} ({}, {}, {})\n{}\n{}\n{} ranks on {} host{}\n",
+                                   core::version, core::commit(), core::compiler, core::build_type,
+                                   mpi.library(), engine.device->description(), mpi.size(),
+                                   hosts.size(), hosts.size() == 1 ? "" : "s");
+    text += fmt::format("{:>5} {:<20} {:>5} {:>7} {:>13} {:>14}\n", "rank", "host", "cores",
+                        "threads", "float32 GF/s", "bfloat16 GF/s");
+    for (std::size_t r = 0; r < engine.ranks.size(); ++r) {
+        RankFacts const& facts = engine.ranks[r];
+        text += fmt::format("{:>5} {:<20} {:>5} {:>7} {:>13.0f} {:>14}\n", r, mpi.hosts()[r],
+                            facts.cores, facts.threads, facts.gflops[0],
+                            facts.gflops[1] > 0 ? fmt::format("{:.0f}", facts.gflops[1]) : "-");
+    }
+    return text;
+}
+
+std::string plan_table(program::Plan const& plan, model::Model const& model) {
+    std::string text =
+        fmt::format("plan: {}, {} sequences in {} microbatches of {}{}\n", plan.schedule,
+                    plan.batch_size, plan.microbatch_count(), plan.microbatch_size,
+                    plan.split_backward ? ", backward split" : "");
+    text += fmt::format("{:>5} {:<16} {:<42} {:<20} {}\n", "group", "ranks", "layers", "shares",
+                        "compute");
+    for (program::Chunk const& chunk : plan.chunks) {
+        program::Group const& group = plan.groups[chunk.group.index()];
+        text += fmt::format("{:>5} {:<16} {:<42} {:<20} {}\n", chunk.group.value,
+                            rank_list(group.ranks), layer_text(model, chunk.layers),
+                            fmt::format("{:g}{}", fmt::join(group.shares, ":"),
+                                        group.dispatch == program::Dispatch::dealt ? " dealt" : ""),
+                            core::name_of(group.compute));
+    }
+    return text;
+}
+
+std::string memory_table(program::ProgramSet const& set) {
+    static constexpr char const* short_names[program::buffer_kind_count] = {
+        "weights", "gradients", "shards",  "reduced",  "for B",
+        "for W",   "received",  "sending", "handover", "workspace"};
+    std::string text = "memory of each rank's arena in MB, by use\n";
+    text += fmt::format("{:>5}", "rank");
+    for (char const* name : short_names)
+        text += fmt::format(" {:>9}", name);
+    text += fmt::format(" {:>10}\n", "arena");
+    for (program::Program const& program : set.programs) {
+        program::MemoryTable const table = program::memory_table(program);
+        text += fmt::format("{:>5}", program.rank.value);
+        for (std::int64_t const bytes : table.bytes)
+            text += fmt::format(" {:>9.2f}", static_cast<double>(bytes) / 1e6);
+        text += fmt::format(" {:>10.2f}\n", static_cast<double>(table.arena_bytes) / 1e6);
+    }
+    return text;
+}
+
+} // namespace evener::app

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/build_info.hpp"
+#include "core/log.hpp"
+#include "io/files.hpp"
+#include "job/parse.hpp"
+#include "job/print.hpp"
+#include "runtime/plan_conversion.hpp"
+#include "runtime/trainer.hpp"
+
+#include "app/commands.hpp"
+#include "app/engine.hpp"
+#include "app/resume.hpp"
+#include "app/start_table.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace evener::app {
+
+namespace {
+
+io::TokenFormat token_format(job::Format format) {
+    switch (format) {
+    case job::Format::automatic:
+        return io::TokenFormat::automatic;
+    case job::Format::llmc:
+        return io::TokenFormat::llmc;
+    case job::Format::uint16:
+        return io::TokenFormat::uint16;
+    case job::Format::uint32:
+        return io::TokenFormat::uint32;
+    case job::Format::megatron:
+        return io::TokenFormat::megatron;
+    }
+    return io::TokenFormat::automatic;
+}
+
+core::log::Level log_level(job::LogLevel level) {
+    return static_cast<core::log::Level>(level);
+}
+
+/// Rank 0 reads the file, so that nodes that do not see it still agree on every word.
+job::Job read_job(comm::MpiSession const& mpi, JobOptions const& options) {
+    std::string text;
+    together(mpi, mpi.rank() == 0, [&] { text = io::read_file(options.job); });
+    text = mpi.world().broadcast(text);
+    std::vector<std::string> settings = options.settings;
+    if (!options.resume.empty())
+        settings.push_back("checkpoint.resume=" + options.resume);
+    return job::parse_job_text(text, options.job, settings, {mpi.size()});
+}
+
+struct Data {
+    std::optional<io::TokenDataset> train;
+    std::optional<io::TokenDataset> validation;
+    std::string fingerprint;
+};
+
+Data open_data(comm::MpiSession const& mpi, job::Job const& job) {
+    Data data;
+    std::optional<std::int32_t> ignore;
+    if (job.data.ignore_token >= 0)
+        ignore = static_cast<std::int32_t>(job.data.ignore_token);
+    together(mpi, true, [&] {
+        io::TokenFormat const format = token_format(job.data.format);
+        data.train.emplace(job.data.train, format, job.model.sequence_length, ignore);
+        if (!job.data.validation.empty())
+            data.validation.emplace(job.data.validation, format, job.model.sequence_length, ignore);
+    });
+    together(mpi, mpi.rank() == 0, [&] { data.fingerprint = data.train->fingerprint(); });
+    data.fingerprint = mpi.world().broadcast(data.fingerprint);
+    return data;
+}
+
+program::Plan choose_plan(Engine const& engine, job::Job& job, model::Model const& model) {
+    if (job.plan.groups.empty()) {
+        planner::DefaultPlanInput input{job.train.batch_size, job.train.microbatch_size, {}, {}};
+        for (RankFacts const& facts : engine.ranks) {
+            bool const narrow = job.precision.compute == job::Compute::bfloat16 ||
+                                (job.precision.compute == job::Compute::automatic &&
+                                 facts.automatic() == core::DType::bfloat16);
+            input.compute_types.push_back(narrow ? core::DType::bfloat16 : core::DType::float32);
+            input.rank_speeds.push_back(facts.rate(input.compute_types.back()));
+        }
+        program::Plan const automatic = planner::default_plan(model, input);
+        job.plan = runtime::plan_words(automatic, job.plan);
+        core::log::root(core::log::Level::info,
+                        "no [[plan.groups]]: ranks became {} groups by measured speed",
+                        automatic.groups.size());
+    }
+    program::Plan const plan = runtime::plan_of(job, automatic_types(engine.ranks));
+    check_plan(plan, model, engine.ranks);
+    return plan;
+}
+
+double matrix_gflops(program::Plan const& plan, Engine const& engine) {
+    double sum = 0;
+    for (program::Group const& group : plan.groups)
+        for (std::size_t member = 0; member < group.ranks.size(); ++member)
+            if (group.shares[member] > 0)
+                sum += engine.ranks[group.ranks[member].index()].rate(group.compute);
+    return sum;
+}
+
+void print_start(comm::MpiSession const& mpi, Engine const& engine, Programs const& programs,
+                 model::Model const& model) {
+    if (mpi.rank() != 0)
+        return;
+    fmt::print(stderr, "{}\n{}\n{}\n{} parameters\n\n", machine_table(mpi, engine),
+               plan_table(programs.evaluate.plan, model), memory_table(*programs.train),
+               model.parameter_elements());
+}
+
+std::int64_t node_bytes(comm::MpiSession const& mpi, Programs const& programs) {
+    std::int64_t const mine =
+        programs.train->programs[static_cast<std::size_t>(mpi.rank())].arena_bytes;
+    return mpi.node().all_sum(std::vector<std::int64_t>{mine}).front();
+}
+
+void load_or_initialize(comm::MpiSession const& mpi, runtime::Session& session, job::Job const& job,
+                        Resume const& resume) {
+    std::string const source = resume.folder.empty() ? resume.init_from : resume.folder;
+    if (source.empty()) {
+        runtime::initialize_parameters(session, job.run.seed);
+        return;
+    }
+    together(mpi, true, [&] {
+        checkpoints::CheckpointReader reader{source, checkpoints::Check::whole_reads};
+        runtime::load_parameters(session, reader,
+                                 resume.folder.empty() ? runtime::Load::parameters
+                                                       : runtime::Load::parameters_and_moments);
+    });
+}
+
+core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
+    core::log::configure(mpi.rank(), core::log::Level::info);
+    job::Job job = read_job(mpi, options);
+    core::log::configure(mpi.rank(), log_level(job.log.level));
+    if (options.print_config) {
+        if (mpi.rank() == 0)
+            fmt::print("{}", job::print_job(job));
+        return core::ExitCode::done;
+    }
+    model::Model const model{runtime::model_config(job.model)};
+    Data const data = open_data(mpi, job);
+    std::optional<io::RunFolderLock> lock;
+    together(mpi, mpi.rank() == 0, [&] {
+        io::create_folder(job.run.out);
+        lock.emplace(job.run.out);
+    });
+    Resume const resume = find_resume(mpi, job, model, data.fingerprint);
+    Engine engine = start_engine(mpi, job.run, model.config(), job.train.microbatch_size);
+    if (resume.plan)
+        job.plan.groups = resume.plan->groups;
+    program::Plan const plan = choose_plan(engine, job, model);
+    bool const adamw = job.optimizer.kind == job::OptimizerKind::adamw;
+    Programs programs = make_programs(mpi, engine, plan, model, adamw, true);
+    print_start(mpi, engine, programs, model);
+    std::string const job_toml = job::print_job(job);
+    std::string const plan_toml = job::print_plan(job.plan);
+    together(mpi, mpi.rank() == 0, [&] {
+        io::write_file_atomically(job.run.out + "/job.toml", job_toml);
+        io::write_file_atomically(job.run.out + "/plan.toml", plan_toml);
+    });
+
+    comm::Transport transport{mpi.world().get(), comm::TransportOptions::from_environment()};
+    if (plan.microbatch_count() * std::ssize(plan.chunks) > transport.max_tag())
+        throw core::ConfigError{fmt::format(
+            "{} microbatches over {} groups need more message tags than MPI has ({}); raise "
+            "'train.microbatch_size'",
+            plan.microbatch_count(), plan.chunks.size(), transport.max_tag())};
+    device::ArenaOptions const arena{node_bytes(mpi, programs), engine.device->threads()};
+    std::unique_ptr<runtime::Session> session;
+    together(mpi, true, [&] {
+        session.reset(new runtime::Session{
+            {.rank = core::RankId{mpi.rank()},
+             .model = model,
+             .cache = *engine.cache,
+             .transport = transport,
+             .train = std::move(programs.train),
+             .evaluate = std::move(programs.evaluate),
+             .device_workspace_bytes =
+                 programs.device_workspace_bytes[static_cast<std::size_t>(mpi.rank())],
+             .arena = arena,
+             .adamw = adamw}});
+    });
+    load_or_initialize(mpi, *session, job, resume);
+
+    io::SampleOrder const order{data.train->samples(), job.run.seed, job.data.shuffle};
+    runtime::TrainingTokens const tokens{*data.train, order, job.train.batch_size,
+                                         resume.state.step, resume.state.samples_consumed};
+    std::optional<runtime::ValidationTokens> validation;
+    if (data.validation)
+        validation.emplace(*data.validation, job.train.batch_size);
+    runtime::Trainer trainer{
+        {.job = job,
+         .mpi = mpi,
+         .session = *session,
+         .tokens = tokens,
+         .validation = validation ? &*validation : nullptr,
+         .state = resume.state,
+         .model = model.description(),
+         .job_toml = job_toml,
+         .plan_toml = plan_toml,
+         .creator = fmt::format("evener {} ({})", core::version, core::commit()),
+         .matrix_gflops = matrix_gflops(plan, engine)}};
+    if (resume.state.step >= job.train.steps)
+        core::log::root(core::log::Level::info,
+                        "step {} is done already; raise 'train.steps' ({}) to go on",
+                        resume.state.step, job.train.steps);
+    trainer.run();
+    return core::ExitCode::done;
+}
+
+} // namespace
+
+core::ExitCode train(JobOptions const& options) {
+    return run_mpi_job([&](comm::MpiSession const& mpi) { return run(mpi, options); });
+}
+
+} // namespace evener::app
