@@ -71,11 +71,18 @@ class ContentCheck {
     std::string buffer_name(BufferId id) const { return context_.name(program_.rank, id); }
 
     void require(InstructionId a, InstructionId b, BufferId buffer, std::string_view why) {
-        if (a != b && !before_.ends_before_start(program_.rank, a, b))
+        if (a == b)
+            return;
+        if (!before_.ends_before_start(program_.rank, a, b))
             context_.report(place(b), fmt::format("may start before {} (instruction {}) has ended, "
                                                   "but {} {}",
                                                   context_.name(place(a)), a.value, why,
                                                   buffer_name(buffer)));
+        else if (a > b) // readers look up the message in a buffer by the list
+            context_.report(place(b),
+                            fmt::format("stands before {} (instruction {}) in the list, "
+                                        "but runs behind it and shares {}",
+                                        context_.name(place(a)), a.value, buffer_name(buffer)));
     }
 
     /// Orders one use behind those that it must not meet: reads behind the last change, changes
@@ -173,15 +180,15 @@ class ContentCheck {
     }
 
     void check_pair(BufferId a, BufferId b) {
-        if (program_.buffers[a.index()].persistent || program_.buffers[b.index()].persistent) {
-            context_.report(program_.rank, a,
-                            fmt::format("shares memory with {}, but one of them keeps its content",
-                                        buffer_name(b)));
-            context_.report(program_.rank, b,
-                            fmt::format("shares memory with {}, but one of them keeps its content",
-                                        buffer_name(a)));
-            return;
-        }
+        for (auto const& [one, other] : {std::pair{a, b}, std::pair{b, a}})
+            if (program_.buffers[one.index()].persistent)
+                context_.report(program_.rank, other,
+                                fmt::format("shares memory with {}, which keeps its content",
+                                            buffer_name(one)));
+            else if (uses_[one.index()].empty())
+                context_.report(
+                    program_.rank, one,
+                    fmt::format("is never used, but shares memory with {}", buffer_name(other)));
         std::vector<Content> all;
         std::merge(
             contents_[a.index()].begin(), contents_[a.index()].end(), contents_[b.index()].begin(),

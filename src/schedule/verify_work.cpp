@@ -89,6 +89,11 @@ class WorkCheck {
             context_.report(place, fmt::format("computes the layers {}:{} (the chunk has {}:{})",
                                                op->layers.begin, op->layers.end, layers.begin,
                                                layers.end));
+        for (core::BucketId const id : clears_of(operation))
+            if (!context_.buckets[id.index()].holds(place.rank) ||
+                !context_.accumulates(operation, context_.buckets[id.index()]))
+                context_.report(
+                    place, fmt::format("clears bucket {}, to which it adds nothing", id.value));
         if (auto const* forward = std::get_if<program::Forward>(&operation))
             if (forward->evaluate == context_.train())
                 context_.report(place, context_.train() ? "keeps nothing for its Backward"
@@ -142,12 +147,8 @@ class WorkCheck {
             bool const adds = context_.accumulates(instructions[i].operation, bucket);
             if (adds && !first.instruction.valid())
                 first = place;
-            if (std::find(clears.begin(), clears.end(), bucket.id) == clears.end())
-                continue;
-            clearing.push_back(place);
-            if (!adds)
-                context_.report(place, fmt::format("clears bucket {}, to which it adds nothing",
-                                                   bucket.id.value));
+            if (adds && std::find(clears.begin(), clears.end(), bucket.id) != clears.end())
+                clearing.push_back(place);
         }
         if (clearing.size() > 1)
             for (Place const place : clearing)

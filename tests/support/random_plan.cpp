@@ -57,13 +57,17 @@ program::Group random_group(Random& random, std::vector<core::RankId> ranks) {
 
 } // namespace
 
-RandomCase random_case(Random& random, int max_ranks) {
+namespace {
+
+RandomCase make_case(Random& random, int max_ranks, std::int64_t max_turns) {
     RandomCase result;
     result.config = random_model(random);
     program::Plan& plan = result.plan;
     std::int64_t const layers = 2 + 2 * result.config.decoder_layers;
     std::int64_t const ranks = random.integer(1, max_ranks);
     std::int64_t const groups = random.integer(1, std::min<std::int64_t>({ranks, layers, 4}));
+
+    std::int64_t const chunks = groups * random.integer(1, std::min(max_turns, layers / groups));
 
     std::vector<core::RankId> order;
     for (std::int64_t r = 0; r < ranks; ++r)
@@ -72,13 +76,14 @@ RandomCase random_case(Random& random, int max_ranks) {
         for (std::size_t i = 0; i + 1 < order.size(); ++i)
             std::swap(order[i], order[i + random.index(order.size() - i)]);
     std::vector<std::int64_t> const rank_cuts = random_cuts(random, ranks, groups);
-    std::vector<std::int64_t> const layer_cuts = random_cuts(random, layers, groups);
-    for (std::size_t g = 0; g < static_cast<std::size_t>(groups); ++g) {
+    std::vector<std::int64_t> const layer_cuts = random_cuts(random, layers, chunks);
+    for (std::size_t g = 0; g < static_cast<std::size_t>(groups); ++g)
         plan.groups.push_back(
             random_group(random, {order.begin() + rank_cuts[g], order.begin() + rank_cuts[g + 1]}));
-        plan.chunks.push_back(
-            {core::GroupId{static_cast<std::int64_t>(g)}, {layer_cuts[g], layer_cuts[g + 1]}});
-    }
+    for (std::int64_t c = 0; c < chunks; ++c)
+        plan.chunks.push_back({core::GroupId{c % groups},
+                               {layer_cuts[static_cast<std::size_t>(c)],
+                                layer_cuts[static_cast<std::size_t>(c) + 1]}});
     plan.microbatch_size = random.integer(1, 4);
     plan.batch_size =
         (random.integer(1, 6) - 1) * plan.microbatch_size + random.integer(1, plan.microbatch_size);
@@ -87,6 +92,46 @@ RandomCase random_case(Random& random, int max_ranks) {
     plan.receive_buffers = random.chance(50) ? 0 : random.integer(1, 3);
     plan.boundary_types = program::default_boundary_types(plan);
     return result;
+}
+
+} // namespace
+
+RandomCase random_case(Random& random, int max_ranks) {
+    return make_case(random, max_ranks, 1);
+}
+
+RandomCase random_looped_case(Random& random, int max_ranks) {
+    return make_case(random, max_ranks, 3);
+}
+
+program::Schedule breadth_first(program::Plan const& plan, program::ProgramKind kind) {
+    program::Schedule schedule;
+    schedule.name = "breadth_first";
+    for (std::int64_t r = 0; r < plan.rank_count(); ++r) {
+        auto& order = schedule.ranks.emplace_back();
+        auto const add = [&](program::WorkKind work, std::int64_t c) {
+            core::ChunkId const chunk{c};
+            program::Group const& group = plan.group_of(chunk);
+            std::int64_t const member = program::member_of(group, core::RankId{r});
+            for (std::int64_t m = 0; member >= 0 && m < plan.microbatch_count(); ++m)
+                if (core::MicrobatchId const id{m};
+                    !program::sequences_of(plan, group, static_cast<std::size_t>(member), id)
+                         .empty())
+                    order.push_back({work, chunk, id});
+        };
+        for (std::int64_t c = 0; c < std::ssize(plan.chunks); ++c)
+            add(program::WorkKind::forward, c);
+        for (std::int64_t c = std::ssize(plan.chunks); c-- > 0;) {
+            if (kind == program::ProgramKind::evaluate)
+                continue;
+            add(plan.split_backward ? program::WorkKind::backward_input
+                                    : program::WorkKind::backward,
+                c);
+            if (plan.split_backward)
+                add(program::WorkKind::backward_weight, c);
+        }
+    }
+    return schedule;
 }
 
 } // namespace evener::support

@@ -7,6 +7,8 @@
 
 #include "model/config.hpp"
 #include "program/plan.hpp"
+#include "program/program.hpp"
+#include "program/schedule.hpp"
 
 #include <cstdint>
 #include <random>
@@ -41,7 +43,14 @@ struct RandomCase {
     program::Plan plan;
 };
 
-/// At most `max_ranks` ranks and 6 microbatches; plan_problems() finds nothing in it.
+/// At most `max_ranks` ranks and 6 microbatches, one chunk per group; plan_problems() finds
+/// nothing.
 RandomCase random_case(Random& random, int max_ranks = 6);
+
+/// The same with up to three chunks per group, which take turns.
+RandomCase random_looped_case(Random& random, int max_ranks = 4);
+
+/// All forwards chunk by chunk, then all backwards in reverse: an order for any plan.
+program::Schedule breadth_first(program::Plan const& plan, program::ProgramKind kind);
 
 } // namespace evener::support

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A random plan with its model and lowered programs: what the tests of verify are about.
+
+#include "schedule/generators.hpp"
+#include "schedule/lowering.hpp"
+#include "schedule/verify.hpp"
+#include "support/random_plan.hpp"
+#include "support/symbolic_executor.hpp"
+
+#include <utility>
+
+namespace evener::schedule {
+
+struct Subject {
+    program::Plan plan;
+    model::Model model;
+    std::vector<std::int64_t> workspaces;
+    program::ProgramSet set;
+
+    Subject(support::RandomCase const& random_case, program::ProgramKind kind,
+            std::vector<std::int64_t> device_workspaces, bool looped)
+        : plan{random_case.plan}, model{random_case.config}, workspaces{
+                                                                 std::move(device_workspaces)} {
+        set = lower(plan, model, looped ? support::breadth_first(plan, kind) : generate(plan, kind),
+                    {.kind = kind, .device_workspace_bytes = workspaces});
+    }
+
+    std::vector<Problem> verify(program::ProgramSet const& programs) const {
+        return schedule::verify(programs, model, workspaces);
+    }
+
+    /// Whether `runs` random runs of `other` all give what one run of the sound programs gives.
+    bool same_result(program::ProgramSet const& other, int runs) const {
+        support::SymbolicResult const right = support::run_symbolic(set, model, 0);
+        for (int seed = 0; seed < runs; ++seed)
+            if (support::run_symbolic(other, model, static_cast<std::uint64_t>(seed)) != right)
+                return false;
+        return true;
+    }
+};
+
+inline Subject random_subject(support::Random& random) {
+    bool const looped = random.chance(25);
+    support::RandomCase random_case =
+        looped ? support::random_looped_case(random) : support::random_case(random);
+    if (looped)
+        random_case.plan.receive_buffers = 0; // few may not do for this order
+    std::vector<std::int64_t> workspaces;
+    for (std::int64_t r = 0; r < random_case.plan.rank_count(); ++r)
+        workspaces.push_back(64 * random.integer(0, 3));
+    return Subject{random_case,
+                   random.chance(80) ? program::ProgramKind::train : program::ProgramKind::evaluate,
+                   workspaces, looped};
+}
+
+} // namespace evener::schedule
