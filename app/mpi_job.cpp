@@ -9,12 +9,6 @@ namespace evener::app {
 
 namespace {
 
-/// An error that every rank throws.
-class CommonError : public core::Error {
-  public:
-    using core::Error::Error;
-};
-
 void print(std::string const& text) {
     fmt::print(stderr, "{}\n", text);
 }
@@ -58,7 +52,7 @@ core::ExitCode run_mpi_job(std::function<core::ExitCode(comm::MpiSession const&)
         return body(mpi);
     } catch (core::ConfigError const& error) {
         return common(error.what(), error.code());
-    } catch (CommonError const& error) {
+    } catch (core::AgreedError const& error) {
         return common(with_prefix(error.what()), error.code());
     } catch (core::Error const& error) {
         abort(error.what(), error.code());
@@ -85,7 +79,7 @@ void together(comm::MpiSession const& mpi, bool active, std::function<void()> co
     std::string text = agreement.message;
     if (agreement.rank > 0)
         text = fmt::format("rank {}: {}", agreement.rank, text);
-    throw CommonError{static_cast<core::ExitCode>(worst), text};
+    throw core::AgreedError{static_cast<core::ExitCode>(worst), text};
 }
 
 } // namespace evener::app

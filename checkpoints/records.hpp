@@ -19,7 +19,8 @@ namespace evener::checkpoints {
 /// Version of the format described in FORMAT.md; a reader refuses any other.
 inline constexpr int format_version = 1;
 
-/// Kinds of state. `parameters` (master weights) is in every checkpoint, the others as the
+/// Kinds of state. `parameters` (master weights) is in every checkpoint that training can go on
+/// from (a record of gradients has only its own kind), the others as the
 /// optimizer needs them; every kind in a checkpoint holds every tensor.
 inline constexpr std::string_view kind_parameters = "parameters";
 inline constexpr std::string_view kind_moment1 = "moment1";

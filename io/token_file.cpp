@@ -21,7 +21,7 @@ using detail::load;
 namespace {
 
 constexpr std::array<std::pair<TokenFormat, std::string_view>, 5> format_names{{
-    {TokenFormat::automatic, "automatic"},
+    {TokenFormat::automatic, "auto"},
     {TokenFormat::llmc, "llmc"},
     {TokenFormat::uint16, "uint16"},
     {TokenFormat::uint32, "uint32"},

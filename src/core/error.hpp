@@ -35,6 +35,13 @@ class Error : public std::runtime_error {
     ExitCode code_;
 };
 
+/// An error that all ranks of a job know of and throw at the same place: it is printed once, and MPI
+/// can end in order.
+class AgreedError : public Error {
+  public:
+    using Error::Error;
+};
+
 /// A place in a text file; line and column count from 1, 0 = not known.
 struct SourcePlace {
     std::string file;

@@ -48,7 +48,7 @@ Saver::Saver(comm::MpiSession const& mpi, Session const& session, std::vector<st
 void Saver::agree(bool ok, std::string const& message) const {
     comm::Agreement const agreement = comm::agree(mpi_.world(), ok, message);
     if (!agreement.ok)
-        throw core::Error{core::ExitCode::file, agreement.message};
+        throw core::AgreedError{core::ExitCode::file, agreement.message};
 }
 
 void Saver::copy_to_snapshot() {

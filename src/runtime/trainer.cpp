@@ -80,10 +80,10 @@ void Trainer::set_optimizer_scalars(double rate) {
 void Trainer::step() {
     auto const begin = std::chrono::steady_clock::now();
     if (tokens_of_step_ == 0)
-        throw core::Error{core::ExitCode::bad_input,
-                          fmt::format("no target of step {} counts (all are masked by "
-                                      "'data.ignore_token'); check the data",
-                                      input_.state.step + 1)};
+        throw core::AgreedError{core::ExitCode::bad_input,
+                                fmt::format("no target of step {} counts (all are masked by "
+                                            "'data.ignore_token'); check the data",
+                                            input_.state.step + 1)};
     double const rate = learning_rate(input_.job.optimizer, input_.state.step);
     StepState& state = session_.state();
     state.step = input_.state.step;
@@ -138,12 +138,13 @@ bool Trainer::accept(StepScalars const& scalars) {
     }
     ++skipped_in_a_row_;
     if (train.on_nonfinite == job::OnNonfinite::stop)
-        throw core::Error{core::ExitCode::internal,
-                          what + " (nothing was updated or written); lower the learning rate, "
-                                 "or set 'train.on_nonfinite' to \"skip\", and resume from the "
-                                 "last checkpoint"};
+        throw core::AgreedError{core::ExitCode::internal,
+                                what +
+                                    " (nothing was updated or written); lower the learning rate, "
+                                    "or set 'train.on_nonfinite' to \"skip\", and resume from the "
+                                    "last checkpoint"};
     if (skipped_in_a_row_ > train.nonfinite_limit)
-        throw core::Error{
+        throw core::AgreedError{
             core::ExitCode::internal,
             fmt::format("{} ({} steps in a row were skipped, 'train.nonfinite_limit' is {}); "
                         "lower the learning rate and resume from the last checkpoint",
