@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// N steps, a new process, N steps: the same model as 2 N steps without a break.
+#include "io/files.hpp"
+#include "support/random_plan.hpp"
+#include "support/temporary_folder.hpp"
+
+#include "system/runs.hpp"
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace evener::system_test {
+namespace {
+
+constexpr std::int64_t half = 4;
+
+model::ModelConfig config() {
+    model::ModelConfig config;
+    config.vocabulary = 23;
+    config.hidden_size = 12;
+    config.decoder_layers = 2;
+    config.heads = 2;
+    config.kv_heads = 1;
+    config.head_size = 4;
+    config.ffn_size = 17;
+    config.sequence_length = 7;
+    config.tied_embeddings = true;
+    return config;
+}
+
+program::Group group(std::vector<std::int64_t> const& ranks, std::vector<double> const& shares) {
+    program::Group result;
+    for (std::int64_t const rank : ranks)
+        result.ranks.emplace_back(rank);
+    result.shares = shares;
+    result.shard_weights.assign(shares.size(), 1);
+    return result;
+}
+
+program::Plan uneven_plan() {
+    program::Plan plan;
+    plan.groups = {group({0}, {1}), group({1, 2}, {2, 1})};
+    plan.chunks = {{core::GroupId{0}, {0, 2}}, {core::GroupId{1}, {2, 6}}};
+    plan.batch_size = 7;
+    plan.microbatch_size = 3;
+    plan.boundary_types = program::default_boundary_types(plan);
+    return plan;
+}
+
+program::Plan other_plan() {
+    program::Plan plan = uneven_plan();
+    plan.groups = {group({0, 1}, {1, 1}), group({2}, {1}), group({3}, {1})};
+    plan.chunks = {
+        {core::GroupId{0}, {0, 3}}, {core::GroupId{1}, {3, 5}}, {core::GroupId{2}, {5, 6}}};
+    plan.boundary_types = program::default_boundary_types(plan);
+    return plan;
+}
+
+class Resume : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        // 60 samples and 7 a step: the run crosses the end of an epoch.
+        write_tokens(folder_ / "tokens.bin", config().vocabulary, 60 * 7 + 1, 5);
+        run(job("whole", 2 * half, uneven_plan()), 3);
+    }
+
+    job::Job job(std::string const& name, std::int64_t steps, program::Plan const& plan) const {
+        job::Job result =
+            with_plan(small_job(config(), folder_ / "tokens.bin", folder_ / name, steps), plan);
+        result.optimizer.kind = job::OptimizerKind::adamw;
+        result.optimizer.learning_rate = 0.01;
+        result.optimizer.beta2 = 0.97;
+        result.optimizer.schedule = job::Decay::cosine;
+        result.optimizer.decay_steps = 2 * half;
+        result.checkpoint.every = half;
+        return result;
+    }
+
+    void run(job::Job const& job, int ranks) const {
+        auto const result = train(job, {.ranks = ranks});
+        ASSERT_EQ(result.exit_code, 0) << result.errors;
+    }
+
+    std::filesystem::path final_of(std::string const& name) const {
+        return step_folder(folder_ / name, 2 * half);
+    }
+
+    support::TemporaryFolder folder_{"resume"};
+};
+
+TEST_F(Resume, EqualsTheUninterruptedRunToTheBitAfterAMove) {
+    run(job("first", half, uneven_plan()), 3);
+    std::filesystem::rename(folder_ / "first", folder_ / "moved");
+    run(job("moved", 2 * half, uneven_plan()), 3);
+    EXPECT_TRUE(same_checkpoint(final_of("whole"), final_of("moved")));
+    EXPECT_EQ(metrics(folder_ / "whole", "loss"), metrics(folder_ / "moved", "loss"));
+}
+
+// Negative control: without one item of the state the comparison fails.
+TEST_F(Resume, DiffersWhenTheMomentsAreDropped) {
+    job::Job second = job("second", 2 * half, uneven_plan());
+    second.checkpoint.resume = "auto";
+    second.model.init_from = step_folder(folder_ / "whole", half).string();
+    run(second, 3); // weights of step `half`, but no moments and no step
+    EXPECT_FALSE(same_checkpoint(final_of("whole"), final_of("second")));
+}
+
+TEST_F(Resume, OnAnotherPlanAgreesToRounding) {
+    job::Job second = job("other", 2 * half, other_plan());
+    second.checkpoint.resume = step_folder(folder_ / "whole", half).string();
+    run(second, 4);
+    auto const whole = metrics(folder_ / "whole", "loss");
+    auto const other = metrics(folder_ / "other", "loss");
+    ASSERT_EQ(other.size(), static_cast<std::size_t>(half));
+    for (auto const& [step, loss] : other)
+        EXPECT_NEAR(loss, whole.at(step), 1e-5 * std::abs(loss)) << "step " << step;
+}
+
+TEST_F(Resume, RefusesACheckpointOfAnotherModelWithTheDifferences) {
+    job::Job second = job("wrong", 2 * half, uneven_plan());
+    second.model.ffn_size = 19;
+    second.checkpoint.resume = final_of("whole").string();
+    auto const result = train(second, {.ranks = 3});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_NE(result.errors.find("ffn_size is 17 in the checkpoint, 19 in the job"),
+              std::string::npos)
+        << result.errors;
+}
+
+} // namespace
+} // namespace evener::system_test
