@@ -32,11 +32,11 @@ struct State {
     std::vector<std::uint64_t> values; ///< read so far, by operand
     std::size_t reads_left = 0;
     bool start_planned = false, started = false, end_planned = false, ended = false;
-    std::int64_t previous = -1;    ///< in its queue
-    bool overlaps = false;         ///< stands in a receive queue
-    std::vector<Node> after;       ///< waits for
-    std::vector<Node> wakes;       ///< to look at again when this starts or ends
-    std::vector<Node> partners;    ///< the other half of a message; all participants
+    std::int64_t previous = -1; ///< in its queue
+    bool overlaps = false;      ///< stands in a receive queue
+    std::vector<Node> after;    ///< waits for
+    std::vector<Node> wakes;    ///< to look at again when this starts or ends
+    std::vector<Node> partners; ///< the other half of a message; all participants
     std::size_t partners_wanted = 0;
 };
 
@@ -59,8 +59,8 @@ struct RankMemory {
 class Run {
   public:
     Run(ProgramSet const& set, model::Model const& model, std::uint64_t seed)
-        : set_{set}, footprints_{set, model}, random_{seed}, seed_{seed},
-          by_priority_{seed % 2 == 1} {
+        : set_{set}, footprints_{set, model}, random_{seed}, seed_{seed}, by_priority_{seed % 2 ==
+                                                                                       1} {
         for (Program const& program : set.programs)
             add_program(program);
         meet();
@@ -101,8 +101,8 @@ class Run {
             result_.faults.insert(result_.faults.end(), state.print.faults.begin(),
                                   state.print.faults.end());
             state.values.resize(state.print.operands.size());
-            state.overlaps = program.queues[instruction.queue.index()].kind ==
-                             program::QueueKind::receive;
+            state.overlaps =
+                program.queues[instruction.queue.index()].kind == program::QueueKind::receive;
             state.previous = before[instruction.queue.index()];
             before[instruction.queue.index()] = static_cast<std::int64_t>(node);
             for (core::InstructionId const id : instruction.after)
@@ -165,7 +165,8 @@ class Run {
     }
 
     std::uint64_t garbage(RankId rank, std::uint64_t what) const {
-        return combine(combine(seed_, 0xdead), combine(static_cast<std::uint64_t>(rank.value), what));
+        return combine(combine(seed_, 0xdead),
+                       combine(static_cast<std::uint64_t>(rank.value), what));
     }
 
     static std::uint64_t initial_shard(Bucket const& bucket, RankId rank) {
@@ -191,8 +192,7 @@ class Run {
                 if (buffer.kind == program::BufferKind::shards) {
                     arena.write(buffer.offset, buffer.bytes, shard);
                 } else if (buffer.kind == program::BufferKind::weights) {
-                    auto const [from, bytes] =
-                        Footprints::weights_piece(bucket, program.rank, own);
+                    auto const [from, bytes] = Footprints::weights_piece(bucket, program.rank, own);
                     arena.write(buffer.offset + from, bytes, weights_from(shard));
                 }
             }
@@ -333,8 +333,8 @@ class Run {
         auto const& received = std::get<program::Receive>(state.instruction->operation);
         if (sent.bytes != received.bytes || sent.sequences != received.sequences)
             result_.faults.push_back(
-                fmt::format("rank {} receives another message than rank {} sent",
-                            state.rank.value, sender.rank.value));
+                fmt::format("rank {} receives another message than rank {} sent", state.rank.value,
+                            sender.rank.value));
         for (Operand const& operand : state.print.operands)
             write(state, operand, sender.values.empty() ? 0 : sender.values.front());
     }
@@ -413,8 +413,7 @@ class Run {
 
     void scratch_intact(State const& state, std::size_t k) {
         Operand const& operand = state.print.operands[k];
-        if (memory(state, operand).read(operand.offset, operand.bytes) !=
-                state.values[k] &&
+        if (memory(state, operand).read(operand.offset, operand.bytes) != state.values[k] &&
             operand.bytes > 0)
             result_.faults.push_back(
                 fmt::format("the workspace of rank {} was written to", state.rank.value));
@@ -460,8 +459,7 @@ class Run {
 
 } // namespace
 
-SymbolicResult run_symbolic(ProgramSet const& set, model::Model const& model,
-                            std::uint64_t seed) {
+SymbolicResult run_symbolic(ProgramSet const& set, model::Model const& model, std::uint64_t seed) {
     return Run{set, model, seed}.run();
 }
 

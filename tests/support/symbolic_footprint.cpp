@@ -10,8 +10,8 @@
 namespace evener::support {
 
 using core::BucketId;
-using core::RankId;
 using core::Range;
+using core::RankId;
 using program::Access;
 using program::Bucket;
 using program::Buffer;
@@ -48,13 +48,12 @@ struct Footprints::Add {
     Footprint& print;
 
     program::Program const& program() const { return owner.set_.programs[rank.index()]; }
-    program::Instruction const& instruction() const {
-        return program().instructions[id.index()];
-    }
+    program::Instruction const& instruction() const { return program().instructions[id.index()]; }
     Bucket const& bucket(BucketId b) const { return owner.set_.buckets[b.index()]; }
 
     void fault(std::string const& text) const {
-        print.faults.push_back(fmt::format("rank {} instruction {}: {}", rank.value, id.value, text));
+        print.faults.push_back(
+            fmt::format("rank {} instruction {}: {}", rank.value, id.value, text));
     }
 
     void arena(program::Use const& use, std::int64_t from, std::int64_t bytes, Role role,
@@ -64,8 +63,7 @@ struct Footprints::Add {
             fault(fmt::format("needs {} bytes of buffer {}", from + bytes, use.buffer.value));
         if (buffer.offset + from + bytes > program().arena_bytes || buffer.offset < 0)
             fault(fmt::format("reaches beyond the arena with buffer {}", use.buffer.value));
-        print.operands.push_back(
-            {Space::arena, buffer.offset + from, bytes, role, what, clears});
+        print.operands.push_back({Space::arena, buffer.offset + from, bytes, role, what, clears});
     }
     void host(std::int64_t address, Role role, std::uint64_t what) const {
         print.operands.push_back({Space::host, address, 1, role, what, false});
@@ -98,8 +96,7 @@ struct Footprints::Add {
     }
 
     model::ChunkLayout const& layout(program::Compute const& op) const {
-        auto const [found, added] =
-            owner.layouts_.try_emplace({op.chunk, op.sequences.size()});
+        auto const [found, added] = owner.layouts_.try_emplace({op.chunk, op.sequences.size()});
         if (added)
             found->second = model::chunk_layout(owner.model_, op.layers, op.sequences.size(),
                                                 owner.set_.plan.group_of(op.chunk).compute);
@@ -121,8 +118,7 @@ struct Footprints::Add {
             if (std::none_of(instruction().uses.begin(), instruction().uses.end(),
                              [&](program::Use const& use) {
                                  Buffer const& buffer = program().buffers[use.buffer.index()];
-                                 return buffer.kind == BufferKind::gradients &&
-                                        buffer.bucket == b;
+                                 return buffer.kind == BufferKind::gradients && buffer.bucket == b;
                              }))
                 fault(fmt::format("clears bucket {} that it does not use", b.value));
     }
@@ -188,7 +184,8 @@ struct Footprints::Add {
         if (auto const* use = find(BufferKind::received))
             arena(*use, 0, op.bytes, Role::output, 0);
     }
-    /// Reads the own piece from the weights, or from the masters where types differ; gets the others.
+    /// Reads the own piece from the weights, or from the masters where types differ; gets the
+    /// others.
     void operator()(program::GatherParameters const& op) const {
         Bucket const& b = bucket(op.bucket);
         bool const mixed = has_mixed_types(b);
@@ -239,8 +236,8 @@ struct Footprints::Add {
         bool const train = owner.set_.kind == program::ProgramKind::train;
         bool head = false;
         for (std::int64_t m = 0; member >= 0 && m < plan.microbatch_count(); ++m)
-            if (!program::sequences_of(plan, plan.group_of(last),
-                                       static_cast<std::size_t>(member), core::MicrobatchId{m})
+            if (!program::sequences_of(plan, plan.group_of(last), static_cast<std::size_t>(member),
+                                       core::MicrobatchId{m})
                      .empty()) {
                 head = true;
                 host(HostAddresses::loss(core::MicrobatchId{m}), Role::input, label(50, m));

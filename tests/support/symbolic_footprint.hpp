@@ -57,9 +57,8 @@ class Footprints {
     Footprint of(core::RankId rank, core::InstructionId id);
 
     /// Bytes [offset, +bytes) of a shard within the weights of a member.
-    static std::pair<std::int64_t, std::int64_t> weights_piece(program::Bucket const& bucket,
-                                                               core::RankId rank,
-                                                               core::Range elements);
+    static std::pair<std::int64_t, std::int64_t>
+    weights_piece(program::Bucket const& bucket, core::RankId rank, core::Range elements);
     static bool has_mixed_types(program::Bucket const& bucket);
 
   private:
