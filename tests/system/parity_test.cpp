@@ -63,7 +63,7 @@ program::Group random_group(Random& random, std::int64_t first_rank, std::int64_
     }
     group.shares[random.index(group.shares.size())] = 2;
     group.shard_weights[random.index(group.shares.size())] = 1;
-    if (random.chance(35))
+    if (random.chance(size > 1 ? 50 : 20))
         group.dispatch = program::Dispatch::dealt;
     return group;
 }
@@ -77,8 +77,12 @@ Case random_case(std::uint64_t seed) {
     program::Plan& plan = result.plan;
     std::int64_t const layers = 2 + 2 * result.config.decoder_layers;
     std::int64_t const ranks = random.integer(2, 6);
-    std::int64_t const groups = random.integer(ranks > 2 ? 2 : 1, std::min(ranks, std::int64_t{4}));
-    auto const sizes = random_parts(random, ranks, groups);
+    std::int64_t const groups = random.integer(ranks > 2 ? 2 : 1, std::min(ranks, std::int64_t{3}));
+    auto sizes = random_parts(random, ranks, groups);
+    if (random.chance(70)) // most plans are uneven
+        for (int tries = 0; tries < 9 && std::ranges::minmax(sizes).min == std::ranges::max(sizes);
+             ++tries)
+            sizes = random_parts(random, ranks, groups);
     auto const lengths = random_parts(random, layers, std::min(groups, layers));
     std::int64_t rank = 0;
     std::int64_t layer = 0;
