@@ -49,6 +49,9 @@ class Session {
     /// The position whose logits an evaluation with HeadOutput::logits gives.
     void set_position(std::int64_t position) { position_ = position; }
 
+    /// When each instruction of the last training pass ran on this rank.
+    comm::Board const& train_board() const { return *train_->board; }
+
     /// Rounds this rank's master weights into its weights: after initialization and loading.
     void refresh_weights();
 
