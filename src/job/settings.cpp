@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/suggest.hpp"
+#include "job/toml_guard.hpp"
 #include "job/toml_reader.hpp"
 
 #include <fmt/format.h>
@@ -19,10 +20,14 @@ std::string_view trimmed(std::string_view text) {
 
 /// `value = text`, or nothing where that is not one TOML value.
 std::optional<toml::table> parse_value(std::string_view text, std::string* why = nullptr) {
-    if (deepest_name(text).parts > most_name_parts)
+    std::string const line = fmt::format("value = {}", text);
+    if (auto const refusal = refuse_toml(line)) {
+        if (why != nullptr)
+            *why = refusal->message;
         return std::nullopt;
+    }
     try {
-        toml::table table = toml::parse(fmt::format("value = {}", text));
+        toml::table table = toml::parse(line);
         if (table.size() == 1)
             return table;
     } catch (toml::parse_error const& error) {

@@ -2,6 +2,7 @@
 #include "job/toml_reader.hpp"
 
 #include "job/suggest.hpp"
+#include "job/toml_guard.hpp"
 
 #include <fmt/format.h>
 
@@ -272,34 +273,6 @@ std::string did_you_mean_table(std::string_view name, std::span<Table const> all
 
 } // namespace
 
-NameDepth deepest_name(std::string_view text) {
-    NameDepth deepest;
-    std::size_t parts = 1;
-    int line = 1;
-    char quote = 0;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        char const c = text[i];
-        if (c == '\n') {
-            ++line;
-            quote = 0;
-            parts = 1;
-        } else if (quote != 0) {
-            if (text.substr(i, 2) == "\\\"" && quote == '"')
-                ++i;
-            else if (c == quote)
-                quote = 0;
-        } else if (c == '"' || c == '\'') {
-            quote = c;
-        } else if (c == '.') {
-            if (++parts > deepest.parts)
-                deepest = {parts, line};
-        } else if (std::string_view{",=[]{}"}.find(c) != std::string_view::npos) {
-            parts = 1;
-        }
-    }
-    return deepest;
-}
-
 std::optional<toml::table> parse_toml(std::string_view text, std::string const& file,
                                       Findings& findings) {
     if (text.size() > most_job_bytes) {
@@ -308,11 +281,8 @@ std::optional<toml::table> parse_toml(std::string_view text, std::string const& 
                                                   text.size(), most_job_bytes));
         return std::nullopt;
     }
-    if (NameDepth const deepest = deepest_name(text); deepest.parts > most_name_parts) {
-        findings.add_at({file, deepest.line, 1},
-                        fmt::format("a name has {} parts; the longest names of a job have 2, such "
-                                    "as plan.groups",
-                                    deepest.parts));
+    if (auto const refusal = refuse_toml(text)) {
+        findings.add_at({file, refusal->line, refusal->column}, refusal->message);
         return std::nullopt;
     }
     try {

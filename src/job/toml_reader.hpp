@@ -8,6 +8,9 @@
 #include "job/job.hpp"
 #include "job/schema.hpp"
 
+// toml++ 3.3 asserts that a table header begins with a name, and reports the error right after
+// that: without its assertions "[.a]" is a message also where toml++ is header-only.
+#define TOML_ASSERT(condition) static_assert(true)
 #include <toml++/toml.h>
 
 #include <optional>
@@ -20,7 +23,6 @@ namespace evener::job {
 
 /// Job files are short; a longer one is a mistaken path.
 constexpr std::size_t most_job_bytes = 1 << 20;
-constexpr std::size_t most_name_parts = 100;
 
 /// One `table.key=value` of the command line.
 struct Setting {
@@ -31,14 +33,6 @@ struct Setting {
 
     core::SourcePlace place() const { return {"--set " + table + "." + key, 0, 0}; }
 };
-
-/// The dotted name with the most parts, roughly. toml++ bounds how deep values nest, but not names,
-/// and it frees what it parsed by recursion: ask before parsing.
-struct NameDepth {
-    std::size_t parts = 0;
-    int line = 0;
-};
-NameDepth deepest_name(std::string_view text);
 
 /// The file's root table; nothing, and a finding, on a syntax error.
 std::optional<toml::table> parse_toml(std::string_view text, std::string const& file,

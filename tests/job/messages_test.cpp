@@ -14,6 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 TEST(JobMessages, EverythingIsReportedAtOnceInTheOrderOfTheFile) {
     char const* const text = R"([run]
@@ -89,6 +90,43 @@ TEST(JobMessages, SyntaxErrorsHaveAPlace) {
     EXPECT_THAT(messages_of(minimal_text + "steps = 11\n"),
                 ElementsAre(HasSubstr("job.toml:7:9: error: not TOML: ")));
     EXPECT_THAT(messages_of("a = \"\xff\"\n"), ElementsAre(HasSubstr("error: not TOML: ")));
+}
+
+TEST(JobMessages, ATableWithoutANameIsASyntaxError) {
+    for (std::string const header : {"[.a]", "[=a]", "[[.a]]", "[ \n]", "[]", "[["})
+        EXPECT_THAT(messages_of(header + "\n"), ElementsAre(HasSubstr("error: not TOML: ")))
+            << header;
+}
+
+TEST(JobMessages, TextOutsideOfStringsIsAscii) {
+    EXPECT_THAT(
+        messages_of(minimal_text + "[run] # \xc3\xa9\nname = \"\xc3\xa9\" \xc3\xa9\n"),
+        ElementsAre("job.toml:8:12: error: not TOML: a character outside ASCII stands outside "
+                    "of a string; put text in quotes"));
+    EXPECT_THAT(messages_of("\xef\xbb\xbf" + minimal_text +
+                            "[run]\nname = 'a\\' # '\xc3\xa9\nout = \"\xc3\xa9\\\"\xc3\xa9\"\n"),
+                IsEmpty());
+}
+
+TEST(JobMessages, StringsAreOneLine) {
+    for (std::string const quotes : {"\"\"\"", "\'\'\'"})
+        EXPECT_THAT(
+            messages_of(minimal_text + "[run]\nname = " + quotes + "a" + quotes),
+            ElementsAre("job.toml:8:8: error: a string in three quotes; the strings of a job "
+                        "are one line each, in \"...\" or '...'"));
+    EXPECT_THAT(messages_of(minimal_text + "[run]\nname = \"\"\nout = ''\n"), IsEmpty());
+}
+
+TEST(JobMessages, LongNamesAreRefused) {
+    std::string name = "a";
+    for (int i = 0; i < 20; ++i)
+        name += ".a";
+    EXPECT_THAT(
+        messages_of(minimal_text + name + " = 1\n"),
+        ElementsAre("job.toml:7:40: error: a name has more than 20 parts; the names of a job "
+                    "have at most 2, such as plan.groups"));
+    EXPECT_THAT(messages_of(minimal_text + name.substr(2) + " = 1\n"),
+                ElementsAre("job.toml:7:1: error: unknown key 'a' in [train]"));
 }
 
 TEST(JobMessages, ASyntaxErrorDoesNotHideWrongSettings) {
