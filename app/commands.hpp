@@ -31,7 +31,7 @@ struct EvaluateOptions {
     std::vector<std::string> data;
     std::string format = "auto";
     std::int64_t context = 0; ///< 0 = the model's sequence length
-    std::int64_t batch = 16;
+    std::int64_t batch = 0;   ///< sequences of one pass; 0 = about 4096 tokens
 };
 struct SampleOptions {
     std::string run;

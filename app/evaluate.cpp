@@ -19,8 +19,8 @@ core::ExitCode run(comm::MpiSession const& mpi, EvaluateOptions const& options) 
         throw core::ConfigError{fmt::format("'--format' is '{}'; use auto, llmc, uint16, uint32 "
                                             "or megatron",
                                             options.format)};
-    if (options.context < 0 || options.batch < 1)
-        throw core::ConfigError{"'--context' and '--batch' must be at least 1"};
+    if (options.context < 0 || options.batch < 0)
+        throw core::ConfigError{"'--context' and '--batch' must be 1 or more"};
     Evaluation evaluation{
         mpi, {options.run, options.context, options.batch, runtime::HeadOutput::losses}};
     std::int64_t const length = evaluation.model->config().sequence_length;
@@ -29,12 +29,13 @@ core::ExitCode run(comm::MpiSession const& mpi, EvaluateOptions const& options) 
     std::int64_t const sample_length =
         options.context > 0 ? std::max<std::int64_t>(length, 256) : length;
     together(mpi, true, [&] { data.emplace(options.data, *format, sample_length); });
+    std::int64_t const batch = evaluation.session->plan().batch_size;
     double loss = 0;
     if (options.context > 0) {
-        runtime::ContextTokens const tokens{*data, options.context, options.batch};
+        runtime::ContextTokens const tokens{*data, options.context, batch};
         loss = runtime::evaluate(*evaluation.session, tokens, tokens.batches());
     } else {
-        runtime::ValidationTokens const tokens{*data, options.batch};
+        runtime::ValidationTokens const tokens{*data, batch};
         loss = runtime::evaluate(*evaluation.session, tokens, tokens.batches());
     }
     if (mpi.rank() == 0)

@@ -8,6 +8,8 @@
 
 #include "app/checkpoint_path.hpp"
 
+#include <algorithm>
+
 namespace evener::app {
 
 Evaluation::Evaluation(comm::MpiSession const& mpi, EvaluationInput const& input) {
@@ -24,10 +26,13 @@ Evaluation::Evaluation(comm::MpiSession const& mpi, EvaluationInput const& input
     if (input.sequence_length > 0)
         job.model.sequence_length = input.sequence_length;
     model = std::make_unique<model::Model>(runtime::model_config(job.model));
-    engine = start_engine(mpi, job.run, model->config(), input.batch_size);
+    std::int64_t const batch = input.batch_size > 0
+                                   ? input.batch_size
+                                   : std::max<std::int64_t>(1, 4096 / job.model.sequence_length);
+    engine = start_engine(mpi, job.run, model->config(), batch);
 
     // Losses are compared between plans: float32 whatever the training computed in.
-    planner::DefaultPlanInput plan_input{input.batch_size, input.batch_size, {}, {}};
+    planner::DefaultPlanInput plan_input{batch, batch, {}, {}};
     for (RankFacts const& facts : engine.ranks) {
         plan_input.rank_speeds.push_back(facts.rate(core::DType::float32));
         plan_input.compute_types.push_back(core::DType::float32);

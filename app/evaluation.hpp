@@ -14,7 +14,7 @@ namespace evener::app {
 struct EvaluationInput {
     std::string run;                  ///< run folder or checkpoint
     std::int64_t sequence_length = 0; ///< 0 = the job's
-    std::int64_t batch_size = 1;
+    std::int64_t batch_size = 1;      ///< 0 = about 4096 tokens
     runtime::HeadOutput head = runtime::HeadOutput::losses;
 };
 

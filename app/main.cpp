@@ -64,7 +64,7 @@ void add_evaluate(CLI::App& cli, app::EvaluateOptions& options, Command& command
     sub->add_option("--data", options.data, "Token files or patterns")->required();
     sub->add_option("--format", options.format, "auto, llmc, uint16, uint32 or megatron");
     sub->add_option("--context", options.context, "Let the model see only the last N tokens");
-    sub->add_option("--batch", options.batch, "Sequences of one pass (default 16)");
+    sub->add_option("--batch", options.batch, "Sequences of one pass (default: 4096 tokens)");
     sub->callback([&] { command = [&] { return app::evaluate(options); }; });
 }
 
