@@ -39,7 +39,7 @@ PrepareReport prepare_bytes(PrepareOptions const& options);
 /// through all shorter contexts with one pseudo-count each and no tuned number:
 ///     p_k(byte | k-1 bytes) = (count(context, byte) + p_{k-1}(byte)) / (count(context) + 1),
 /// p_0 = 1/256. It is a simple table's loss, not the best an n-gram model can do: heavier smoothing
-/// lowers it. Memory grows with the text and its distinct n-grams (about 150 MB for 4 MB of English
+/// lowers it. Memory grows with the text and its distinct n-grams (about 40 MB for 4 MB of English
 /// and order 6).
 double ngram_nats_per_byte(std::string const& train_file, std::string const& validation_file,
                            int order);
