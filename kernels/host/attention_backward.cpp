@@ -82,26 +82,30 @@ struct BackwardBuffers {
 /// p = exp2(scores * scale - lse), ds = p * (dp - delta); masked as in the forward pass.
 template <bool diagonal, class E>
 void differentiate(BackwardBuffers<E> const& b, float scale) {
-    for (std::int64_t q = 0; q < block; q += lanes) {
-        Floats const lse = load(b.lse + q);
-        Floats const delta = load(b.delta + q);
-        auto const pair_of = [&](std::int64_t j, Floats& d_score) {
-            std::int64_t const at = j * block + q;
-            Floats p = exp2(load(b.scores + at) * scale - lse);
-            d_score = p * (load(b.d_weights + at) - delta);
-            if constexpr (diagonal) {
-                p = select(visible(q, j), p, Floats{});
-                d_score = select(visible(q, j), d_score, Floats{});
+    Floats lse[groups], delta[groups];
+    for (std::int64_t g = 0; g < groups; ++g) {
+        lse[g] = load(b.lse + g * lanes);
+        delta[g] = load(b.delta + g * lanes);
+    }
+    for (std::int64_t j = 0; j < block; j += 2) {
+#pragma GCC unroll 4
+        for (std::int64_t g = 0; g < groups; ++g) {
+            Floats d_score[2];
+#pragma GCC unroll 2
+            for (std::int64_t u = 0; u < 2; ++u) {
+                std::int64_t const at = (j + u) * block + g * lanes;
+                Floats p = exp2_not_above(load(b.scores + at) * scale - lse[g]);
+                d_score[u] = p * (load(b.d_weights + at) - delta[g]);
+                if constexpr (diagonal) {
+                    Ints const mask = visible(g * lanes, j + u);
+                    p = select(mask, p, Floats{});
+                    d_score[u] = select(mask, d_score[u], Floats{});
+                }
+                store_fast(b.weights + at, p);
+                store_fast(b.d_scores + at, d_score[u]);
             }
-            store(b.weights + at, p);
-            store(b.d_scores + at, d_score);
-        };
-        for (std::int64_t j = 0; j < block; j += 2) {
-            Floats even, odd;
-            pair_of(j, even);
-            pair_of(j + 1, odd);
             if constexpr (!std::is_same_v<E, float>)
-                store_pair(b.d_scores_panel, j, q, even, odd);
+                store_pair(b.d_scores_panel, j, g * lanes, d_score[0], d_score[1]);
         }
     }
 }
@@ -118,10 +122,17 @@ class Backward {
     void run(std::int64_t sequence, std::int64_t key_head) {
         [[maybe_unused]] typename Engine::Session const session;
         sequence_ = sequence;
-        pack(key_head);
-        for (std::int64_t g = 0; g < at_.group; ++g)
-            for (std::int64_t first = 0; first < at_.length; first += block)
+        for (std::int64_t g = 0; g < at_.group; ++g) {
+            for (std::int64_t first = 0; first < at_.length; first += block) {
+                if (g == 0)
+                    pack(key_head, first);
+                if (g == at_.group - 1) {
+                    prefetch_rows<Access::write>(gradient(first, at_.key(key_head)), at_);
+                    prefetch_rows<Access::write>(gradient(first, at_.value(key_head)), at_);
+                }
                 go_over_keys(key_head * at_.group + g, first);
+            }
+        }
         write_rows(b_.d_keys, at_, at_.scale, gradient(0, at_.key(key_head)));
         write_rows(b_.d_values, at_, 1, gradient(0, at_.value(key_head)));
     }
@@ -141,17 +152,18 @@ class Backward {
                 at_.out_cols, at_.length - first};
     }
 
-    void pack(std::int64_t key_head) {
-        std::int64_t const count = at_.padded_length * at_.padded_size;
-        std::fill(b_.d_keys, b_.d_keys + count, 0.0f);
-        std::fill(b_.d_values, b_.d_values + count, 0.0f);
-        for (std::int64_t j = 0; j < at_.padded_length; j += block) {
-            E* const keys = b_.keys + j * at_.padded_size;
-            copy_rows(projection(j, at_.key(key_head)), at_, block, keys);
-            copy_rows(projection(j, at_.value(key_head)), at_, block,
-                      b_.values + j * at_.padded_size);
-            transpose_rows(keys, at_.padded_size, b_.keys_transposed + j, at_.padded_length + skew);
-        }
+    /// Keys and values j .. j + block, just before the first queries that see them; meanwhile the
+    /// next ones are on their way into the cache.
+    void pack(std::int64_t key_head, std::int64_t j) {
+        std::int64_t const at = j * at_.padded_size;
+        std::fill_n(b_.d_keys + at, block * at_.padded_size, 0.0f);
+        std::fill_n(b_.d_values + at, block * at_.padded_size, 0.0f);
+        copy_rows(projection(j, at_.key(key_head)), at_, block, b_.keys + at);
+        copy_rows(projection(j, at_.value(key_head)), at_, block, b_.values + at);
+        transpose_rows(b_.keys + at, at_.padded_size, b_.keys_transposed + j,
+                       at_.padded_length + skew);
+        prefetch_rows<Access::read>(projection(j + block, at_.key(key_head)), at_);
+        prefetch_rows<Access::read>(projection(j + block, at_.value(key_head)), at_);
     }
 
     /// lse and delta of a block of queries; those beyond the sequence get 0 and meet only zeros.
@@ -179,6 +191,10 @@ class Backward {
         E const* const query_rows = row_panel(b_.rows, size, b_.rows_panel);
         E const* const d_out_rows = row_panel(b_.d_out_rows, size, b_.d_out_rows_panel);
         load_statistics(head, first);
+        prefetch_rows<Access::read>(projection(first + block, at_.query(head)), at_);
+        prefetch_rows<Access::read>(output(O::o, first + block, head), at_);
+        prefetch_rows<Access::read>(output(O::d_o, first + block, head), at_);
+        prefetch_rows<Access::write>(gradient(first, at_.query(head)), at_);
 
         float const scale = at_.scale * 1.44269504f; // of exp2
         for (std::int64_t j = 0; j <= first; j += block) {

@@ -11,12 +11,14 @@
 #include "kernels/host/operation.hpp"
 #include "kernels/host/simd.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 
 namespace evener::kernels::host {
 
-inline constexpr std::int64_t block = 64; ///< queries, and keys
+inline constexpr std::int64_t block = 64;             ///< queries, and keys
+inline constexpr std::int64_t groups = block / lanes; ///< vectors of queries in a block
 /// Added to the row length of transposed matrices, so that a column does not fall into one cache
 /// set.
 inline constexpr std::int64_t skew = 32;
@@ -54,6 +56,18 @@ struct HeadRows {
     std::int64_t stride;
     std::int64_t rows; ///< those that exist, at most as many as are asked for
 };
+
+/// Asks for the rows' cache lines: a row is a few lines, pages apart from the next one, which no
+/// hardware prefetcher follows.
+enum class Access { read, write };
+template <Access access, class T>
+void prefetch_rows(HeadRows<T> rows, AttentionLayout const& at) {
+    std::int64_t const bytes = at.size * static_cast<std::int64_t>(sizeof(T));
+    for (std::int64_t r = 0; r < std::min(rows.rows, block); ++r)
+        for (std::int64_t b = 0; b < bytes; b += 64)
+            __builtin_prefetch(reinterpret_cast<std::byte const*>(rows.first + r * rows.stride) + b,
+                               access == Access::write, 2);
+}
 
 /// dst[count, padded_size] = the rows, converted and padded with zeros.
 template <class T, class E>
@@ -137,8 +151,8 @@ inline void transpose_rows(BFloat16 const* rows, std::int64_t cols, BFloat16* ds
             transpose(square);
 #pragma GCC unroll 16
             for (std::int64_t i = 0; i < lanes; ++i) { // a word holds two neighbours of a row
-                Halves const even = __builtin_convertvector(square[i] & 0xffffu, Halves);
-                Halves const odd = __builtin_convertvector(square[i] >> 16, Halves);
+                Halves const even = truncate(square[i] & 0xffffu);
+                Halves const odd = truncate(square[i] >> 16);
                 store_bytes(dst + (c + 2 * i) * dst_stride + r, even);
                 store_bytes(dst + (c + 2 * i + 1) * dst_stride + r, odd);
             }
@@ -155,8 +169,7 @@ inline BFloat16 const* row_panel(BFloat16 const* rows, std::int64_t cols, BFloat
         for (std::int64_t c = 0; c < cols; c += lanes) {
             auto const even = load_bytes<Halves>(rows + r * cols + c);
             auto const odd = load_bytes<Halves>(rows + (r + 1) * cols + c);
-            Words const pair =
-                __builtin_convertvector(even, Words) | (__builtin_convertvector(odd, Words) << 16);
+            Words const pair = zero_extend(even) | (zero_extend(odd) << 16);
             store_bytes(panel + r * cols + 2 * c, pair);
         }
     }
@@ -172,6 +185,14 @@ inline void store_pair(BFloat16* panel, std::int64_t row, std::int64_t col, Floa
                        Floats odd) {
     Words const pair = (round_upper(even) >> 16) | (round_upper(odd) & 0xffff0000u);
     store_bytes(panel + row * block + 2 * col, pair);
+}
+
+/// Without the care for signalling NaNs, which no arithmetic makes.
+inline void store_fast(float* dst, Floats value) {
+    store(dst, value);
+}
+inline void store_fast(BFloat16* dst, Floats value) {
+    store_bytes(dst, truncate(round_upper(value) >> 16));
 }
 
 /// dst rows = (columns of src[padded_size, block]) * scale[column].

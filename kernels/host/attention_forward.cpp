@@ -66,36 +66,39 @@ struct ForwardBuffers {
 /// the keys up to itself.
 template <bool diagonal, class E>
 void soften(ForwardBuffers<E> const& b, float scale) {
-    for (std::int64_t q = 0; q < block; q += lanes) {
-        Floats const old_top = load(b.top + q);
-        Floats top = old_top;
-        for (std::int64_t j = 0; j < block; ++j) {
-            Floats const score = load(b.scores + j * block + q);
-            if constexpr (diagonal)
-                top = select(visible(q, j), max(top, score), top);
-            else
-                top = max(top, score);
+    Floats top[groups], shift[groups], total[groups];
+    for (std::int64_t g = 0; g < groups; ++g)
+        top[g] = load(b.top + g * lanes);
+    for (std::int64_t j = 0; j < block; ++j) {
+#pragma GCC unroll 4
+        for (std::int64_t g = 0; g < groups; ++g) {
+            Floats const larger = max(top[g], load(b.scores + j * block + g * lanes));
+            top[g] = diagonal ? select(visible(g * lanes, j), larger, top[g]) : larger;
         }
-        Floats const shift = top * scale;
-        Floats const rescale = exp2(old_top * scale - shift);
-        Floats total = load(b.total + q) * rescale;
-        auto const weight = [&](std::int64_t j) {
-            Floats const p = exp2(load(b.scores + j * block + q) * scale - shift);
-            if constexpr (diagonal)
-                return select(visible(q, j), p, Floats{});
-            else
-                return p;
-        };
-        for (std::int64_t j = 0; j < block; j += 2) {
-            Floats const even = weight(j);
-            Floats const odd = weight(j + 1);
-            total += even + odd;
-            store_pair(b.weights, j, q, even, odd);
-        }
-        store(b.top + q, top);
-        store(b.total + q, total);
-        store(b.rescale + q, rescale);
     }
+    for (std::int64_t g = 0; g < groups; ++g) {
+        shift[g] = top[g] * scale;
+        Floats const rescale = exp2(load(b.top + g * lanes) * scale - shift[g]);
+        total[g] = load(b.total + g * lanes) * rescale;
+        store(b.top + g * lanes, top[g]);
+        store(b.rescale + g * lanes, rescale);
+    }
+    for (std::int64_t j = 0; j < block; j += 2) {
+#pragma GCC unroll 4
+        for (std::int64_t g = 0; g < groups; ++g) {
+            float const* const scores = b.scores + j * block + g * lanes;
+            Floats even = exp2_not_above(load(scores) * scale - shift[g]);
+            Floats odd = exp2_not_above(load(scores + block) * scale - shift[g]);
+            if constexpr (diagonal) {
+                even = select(visible(g * lanes, j), even, Floats{});
+                odd = select(visible(g * lanes, j + 1), odd, Floats{});
+            }
+            total[g] += even + odd;
+            store_pair(b.weights, j, g * lanes, even, odd);
+        }
+    }
+    for (std::int64_t g = 0; g < groups; ++g)
+        store(b.total + g * lanes, total[g]);
 }
 
 template <class T, class Engine>
@@ -112,11 +115,13 @@ class Forward {
              std::int64_t step) {
         [[maybe_unused]] typename Engine::Session const session;
         std::int64_t const blocks = at_.padded_length / block;
-        std::int64_t const last_block = first_block + (blocks - 1 - first_block) / step * step;
-        pack(sequence, key_head, last_block + 1);
-        for (std::int64_t g = 0; g < at_.group; ++g)
-            for (std::int64_t i = first_block; i < blocks; i += step)
-                attend(sequence, key_head * at_.group + g, i);
+        for (std::int64_t g = 0; g < at_.group; ++g) {
+            for (std::int64_t i = first_block; i < blocks; i += step) {
+                for (; packed_ <= i; ++packed_)
+                    pack(sequence, key_head, packed_ * block);
+                attend(sequence, key_head * at_.group + g, i, step);
+            }
+        }
     }
 
   private:
@@ -125,17 +130,27 @@ class Forward {
                 at_.length - first};
     }
 
-    void pack(std::int64_t sequence, std::int64_t key_head, std::int64_t blocks) {
-        std::int64_t const stride = at_.padded_length + skew;
-        for (std::int64_t j = 0; j < blocks * block; j += block) {
-            copy_rows(rows(sequence, j, at_.key(key_head)), at_, block,
-                      b_.keys + j * at_.padded_size);
-            copy_rows(rows(sequence, j, at_.value(key_head)), at_, block, b_.rows);
-            transpose_rows(b_.rows, at_.padded_size, b_.values_transposed + j, stride);
-        }
+    /// Keys and values j .. j + block, just before the first queries that see them; meanwhile the
+    /// next ones are on their way into the cache.
+    void pack(std::int64_t sequence, std::int64_t key_head, std::int64_t j) {
+        copy_rows(rows(sequence, j, at_.key(key_head)), at_, block, b_.keys + j * at_.padded_size);
+        copy_rows(rows(sequence, j, at_.value(key_head)), at_, block, b_.rows);
+        transpose_rows(b_.rows, at_.padded_size, b_.values_transposed + j,
+                       at_.padded_length + skew);
+        prefetch_rows<Access::read>(rows(sequence, j + block, at_.key(key_head)), at_);
+        prefetch_rows<Access::read>(rows(sequence, j + block, at_.value(key_head)), at_);
     }
 
-    void attend(std::int64_t sequence, std::int64_t head, std::int64_t query_block) {
+    HeadRows<T> output(std::int64_t sequence, std::int64_t first, std::int64_t head) const {
+        T* const begin = o_ + (sequence * at_.length + first) * at_.out_cols + head * at_.size;
+        return {begin, at_.out_cols, std::min(block, at_.length - first)};
+    }
+
+    void attend(std::int64_t sequence, std::int64_t head, std::int64_t query_block,
+                std::int64_t step) {
+        std::int64_t const next = (query_block + step) * block;
+        prefetch_rows<Access::read>(rows(sequence, next, at_.query(head)), at_);
+        prefetch_rows<Access::write>(output(sequence, query_block * block, head), at_);
         float const scale = at_.scale * 1.44269504f; // of exp2
         std::int64_t const first = query_block * block;
         copy_rows(rows(sequence, first, at_.query(head)), at_, block, b_.rows);
@@ -169,15 +184,13 @@ class Forward {
     }
 
     void finish(std::int64_t sequence, std::int64_t head, std::int64_t first) {
-        std::int64_t const count = std::min(block, at_.length - first);
-        std::int64_t const row = sequence * at_.length + first;
+        HeadRows<T> const dst = output(sequence, first, head);
         float inverse[block];
-        for (std::int64_t i = 0; i < count; ++i) {
+        float* const lse = lse_ + (sequence * at_.length + first) * at_.query_heads + head;
+        for (std::int64_t i = 0; i < dst.rows; ++i) {
             inverse[i] = 1 / b_.total[i];
-            lse_[(row + i) * at_.query_heads + head] =
-                b_.top[i] * at_.scale + std::log(b_.total[i]);
+            lse[i * at_.query_heads] = b_.top[i] * at_.scale + std::log(b_.total[i]);
         }
-        HeadRows<T> const dst{o_ + row * at_.out_cols + head * at_.size, at_.out_cols, count};
         write_transposed(b_.out, at_, inverse, b_.out_rows, dst);
     }
 
@@ -186,6 +199,7 @@ class Forward {
     T* o_;
     float* lse_;
     ForwardBuffers<E> b_;
+    std::int64_t packed_ = 0; ///< blocks of keys
 };
 
 } // namespace

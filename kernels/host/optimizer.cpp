@@ -7,17 +7,6 @@
 #include "kernels/host/simd.hpp"
 
 namespace evener::kernels::host {
-namespace {
-
-Floats square_root(Floats value) {
-    Floats root;
-    for (std::int64_t i = 0; i < lanes; ++i) // becomes one instruction
-        root[i] = __builtin_sqrtf(value[i]);
-    return root;
-}
-
-} // namespace
-
 OperationPtr make_adamw(OptimizerShape const& shape, Context const& context) {
     using O = AdamwOperand;
     return with_type(shape.weights, [&]<class W>(W) {
@@ -36,7 +25,8 @@ OperationPtr make_adamw(OptimizerShape const& shape, Context const& context) {
                     Floats const m = load(moment1 + i, part) * k.beta1 + g * (1 - k.beta1);
                     Floats const v = load(moment2 + i, part) * k.beta2 + g * g * (1 - k.beta2);
                     Floats const p = load(parameters + i, part);
-                    Floats const step = m * unbias1 / (square_root(v * unbias2) + k.epsilon);
+                    Floats const root = square_root(v * unbias2);
+                    Floats const step = m * unbias1 * reciprocal(root + k.epsilon);
                     Floats const next = p - k.learning_rate * (step + k.decay * p);
                     store(moment1 + i, m, part);
                     store(moment2 + i, v, part);

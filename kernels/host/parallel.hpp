@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <type_traits>
 
 namespace evener::kernels::host {
 
@@ -21,14 +22,21 @@ void on_threads(std::int64_t parts, Body const& body) {
         Kokkos::parallel_for(Policy(0, parts), [&body](std::int64_t part) { body(part); });
 }
 
-/// body(begin, end) over [0, count), one range per thread, none below `grain` (a piece of work that
-/// is worth waking a thread: some 10 microseconds).
+/// body(begin, end) or body(begin, end, worker) over [0, count), one range per thread, none below
+/// `grain` (a piece of work that is worth waking a thread: some 10 microseconds). A worker is below
+/// `threads` and may own a part of the workspace.
 template <class Body>
 void over_ranges(int threads, std::int64_t count, std::int64_t grain, Body const& body) {
     std::int64_t const wanted = (count + grain - 1) / std::max<std::int64_t>(grain, 1);
     std::int64_t const parts = std::min<std::int64_t>(threads, wanted);
-    on_threads(parts,
-               [&](std::int64_t part) { body(count * part / parts, count * (part + 1) / parts); });
+    on_threads(parts, [&](std::int64_t part) {
+        std::int64_t const begin = count * part / parts;
+        std::int64_t const end = count * (part + 1) / parts;
+        if constexpr (std::is_invocable_v<Body, std::int64_t, std::int64_t, std::int64_t>)
+            body(begin, end, part);
+        else
+            body(begin, end);
+    });
 }
 
 /// body(task, worker) for tasks of unequal length: the next one goes to the worker that is free. A

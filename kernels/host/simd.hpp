@@ -9,6 +9,10 @@
 #include <cstdint>
 #include <cstring>
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 namespace evener::kernels::host {
 
 #if defined(__AVX512F__)
@@ -24,17 +28,12 @@ using Ints [[gnu::vector_size(lanes * 4)]] = std::int32_t;
 using Words [[gnu::vector_size(lanes * 4)]] = std::uint32_t;
 using Halves [[gnu::vector_size(lanes * 2)]] = std::uint16_t;
 
+// value - 0 is value, also for -0: the compiler need not subtract.
 inline Floats broadcast(float value) {
-    return Floats{} + value;
+    return value - Floats{};
 }
 inline Floats select(Ints mask, Floats yes, Floats no) {
     return mask ? yes : no;
-}
-inline Floats max(Floats a, Floats b) {
-    return a > b ? a : b;
-}
-inline Floats min(Floats a, Floats b) {
-    return a < b ? a : b;
 }
 
 template <class V>
@@ -43,14 +42,70 @@ V load_bytes(void const* src) {
     std::memcpy(&value, src, sizeof value);
     return value;
 }
-
 template <class V>
 void store_bytes(void* dst, V value) {
     std::memcpy(dst, &value, sizeof value);
 }
 
+// max, min: b where either is not a number. zero_extend, truncate: between 16 and 32 bits.
+// reciprocal, square_root: to 2 units in the last place.
+#if defined(__AVX512F__)
+
+// The forms with a mask of all lanes: g++ 12 warns inside its header for those without.
+inline constexpr __mmask16 every = 0xffff;
+inline Floats max(Floats a, Floats b) {
+    return _mm512_maskz_max_ps(every, a, b);
+}
+inline Floats min(Floats a, Floats b) {
+    return _mm512_maskz_min_ps(every, a, b);
+}
+inline Words zero_extend(Halves bits) {
+    return (Words)_mm512_maskz_cvtepu16_epi32(every, (__m256i)bits);
+}
+inline Halves truncate(Words bits) {
+    return (Halves)_mm512_maskz_cvtepi32_epi16(every, (__m512i)bits);
+}
+
+/// Estimates to 14 bits and one step of Newton's method: a fifth of the time of the exact ones.
+inline Floats reciprocal(Floats x) {
+    Floats const estimate = _mm512_maskz_rcp14_ps(every, x);
+    return estimate * (2.0f - x * estimate);
+}
+/// Of x >= 0.
+inline Floats square_root(Floats x) {
+    Floats const estimate = _mm512_maskz_rsqrt14_ps(every, max(x, broadcast(1e-37f)));
+    Floats const root = x * estimate;
+    return root + 0.5f * root * (1.0f - root * estimate);
+}
+
+#else
+
+inline Floats max(Floats a, Floats b) {
+    return a > b ? a : b;
+}
+inline Floats min(Floats a, Floats b) {
+    return a < b ? a : b;
+}
+inline Words zero_extend(Halves bits) {
+    return __builtin_convertvector(bits, Words);
+}
+inline Halves truncate(Words bits) {
+    return __builtin_convertvector(bits, Halves);
+}
+inline Floats reciprocal(Floats x) {
+    return 1.0f / x;
+}
+inline Floats square_root(Floats x) {
+    Floats root;
+    for (std::int64_t i = 0; i < lanes; ++i) // becomes one instruction
+        root[i] = __builtin_sqrtf(x[i]);
+    return root;
+}
+
+#endif
+
 inline Floats widen(Halves bits) {
-    return reinterpret_cast<Floats>(__builtin_convertvector(bits, Words) << 16);
+    return reinterpret_cast<Floats>(zero_extend(bits) << 16);
 }
 
 /// Rounds to nearest even; the result is in the upper 16 bits of each lane, the lower ones are
@@ -62,10 +117,8 @@ inline Words round_upper(Floats value) {
 
 /// Any NaN stays NaN.
 inline Halves narrow(Floats value) {
-    auto const bits = reinterpret_cast<Words>(value);
-    auto const rounded = round_upper(value) >> 16;
-    auto const nan = (bits >> 16) | 0x40u;
-    return __builtin_convertvector((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded, Halves);
+    Words const rounded = round_upper(value) >> 16;
+    return truncate(value == value ? rounded : Words{} + 0x7fc0u);
 }
 
 /// How much of a vector a loop step covers: all lanes, or the first `count` of them.
@@ -161,8 +214,14 @@ inline Floats exp2_parts(Floats shifted, Floats r) {
 /// 2^x, exact to 2 units in the last place for x in [-126, 127.49]; beyond, the value at that end
 /// (not 0 or infinity). NaN stays NaN.
 inline Floats exp2(Floats x) {
-    x = x > 127.49f ? broadcast(127.49f) : x;
-    x = x < -126.0f ? broadcast(-126.0f) : x;
+    x = max(broadcast(-126.0f), min(broadcast(127.49f), x));
+    Floats const shifted = x + round_shift;
+    return exp2_parts(shifted, x - (shifted - round_shift));
+}
+
+/// 2^x likewise for x <= 127.49, unchecked.
+inline Floats exp2_not_above(Floats x) {
+    x = max(broadcast(-126.0f), x);
     Floats const shifted = x + round_shift;
     return exp2_parts(shifted, x - (shifted - round_shift));
 }
@@ -172,8 +231,7 @@ inline Floats exp2(Floats x) {
 inline Floats exp(Floats x) {
     constexpr float log2e_high = 1.44269502f;
     constexpr float log2e_low = 1.92596299e-8f;
-    x = x > 88.36f ? broadcast(88.36f) : x;
-    x = x < -87.3f ? broadcast(-87.3f) : x;
+    x = max(broadcast(-87.3f), min(broadcast(88.36f), x));
     Floats const shifted = x * log2e_high + round_shift;
     Floats const n = shifted - round_shift;
     return exp2_parts(shifted, x * log2e_low + (x * log2e_high - n));

@@ -13,7 +13,7 @@ namespace {
 struct Sigmoid {
     explicit Sigmoid(Floats x) {
         Floats const e = exp(-x);
-        value = 1.0f / (1.0f + e);
+        value = reciprocal(1.0f + e);
         rest = e * value;
     }
     Floats value;

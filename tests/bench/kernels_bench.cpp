@@ -5,12 +5,13 @@
 // and type:
 //   {"operation": ..., "type": ..., "ms": of the fastest repetition, "gflops": ..., "gbytes": per
 //   second}
-// Usage: kernels_bench [filter]; EVENER_TEST_THREADS threads (2), EVENER_TEST_PLUGIN another
-// plug-in.
+// Usage: kernels_bench [part of "operation type"]; EVENER_TEST_THREADS threads (2),
+// EVENER_TEST_PLUGIN another plug-in.
 
 #include "kernels/harness.hpp"
 
 #include <fmt/core.h>
+#include <sys/mman.h>
 
 #include <chrono>
 #include <cstring>
@@ -22,6 +23,10 @@ namespace {
 constexpr std::int64_t tokens = 2048, length = 512, width = 512, heads = 8, ffn = 1408;
 constexpr std::int64_t vocabulary = 8192;
 
+char const* name_of(Element type) {
+    return type == Element::float32 ? "float32" : "bfloat16";
+}
+
 struct Bench {
     std::string name;
     OperationShape shape;
@@ -30,18 +35,28 @@ struct Bench {
     double bytes = 0; ///< that must move at least
 };
 
-/// Memory of all benches: floats in (-1, 1) as either type, positive small integers as int32.
+/// Memory of all benches, in huge pages where the system gives them: bfloat16 numbers 0.5 .. 1 of
+/// both signs, which read as float32 are such numbers too.
 class Memory {
   public:
-    explicit Memory(std::int64_t bytes) : words_(static_cast<std::size_t>(bytes / 2)) {
-        for (std::size_t i = 0; i < words_.size(); ++i) // bfloat16 0.5 .. 1 with both signs
-            words_[i] = static_cast<std::uint16_t>(0x3f00 | (i * 2654435761u >> 7 & 0x7f) |
-                                                   (i * 40503u >> 3 & 1) << 15);
+    explicit Memory(std::int64_t bytes) : bytes_{(bytes / huge_page + 1) * huge_page} {
+        begin_ = static_cast<std::uint16_t*>(
+            ::operator new (static_cast<std::size_t>(bytes_), std::align_val_t{huge_page}));
+        madvise(begin_, static_cast<std::size_t>(bytes_), MADV_HUGEPAGE);
+        for (std::int64_t i = 0; i < bytes_ / 2; ++i)
+            begin_[i] = static_cast<std::uint16_t>(0x3f00 | (i * 2654435761 >> 7 & 0x7f) |
+                                                   (i * 40503 >> 3 & 1) << 15);
     }
-    void* at(std::int64_t bytes) { return words_.data() + bytes / 2; }
+    ~Memory() { ::operator delete (begin_, std::align_val_t{huge_page}); }
+    Memory(Memory const&) = delete;
+    Memory& operator=(Memory const&) = delete;
+
+    void* at(std::int64_t bytes) const { return begin_ + bytes / 2; }
 
   private:
-    std::vector<std::uint16_t> words_;
+    static constexpr std::int64_t huge_page = 2 << 20;
+    std::int64_t bytes_;
+    std::uint16_t* begin_;
 };
 
 /// Time the calling thread computed: with one thread, the time on a machine of its own.
@@ -115,8 +130,8 @@ void measure(OpenTable const& open, Bench const& bench, Element type) {
     fmt::print(R"({{"operation": "{}", "type": "{}", "ms": {:.3f}, "gflops": {:.1f}, )"
                R"("gbytes": {:.1f}, "workspace_bytes": {}}})"
                "\n",
-               bench.name, type == Element::float32 ? "float32" : "bfloat16", seconds * 1e3,
-               bench.flops / seconds * 1e-9, bench.bytes / seconds * 1e-9, workspace_bytes);
+               bench.name, name_of(type), seconds * 1e3, bench.flops / seconds * 1e-9,
+               bench.bytes / seconds * 1e-9, workspace_bytes);
 }
 
 Bench product(char const* name, MatmulShape shape, Element type) {
@@ -237,7 +252,7 @@ int run_benches(std::string const& filter) {
                host_table()->description, test_threads());
     for (Element const type : {Element::float32, Element::bfloat16})
         for (Bench const& bench : benches(type))
-            if (bench.name.find(filter) != std::string::npos)
+            if (fmt::format("{} {}", bench.name, name_of(type)).find(filter) != std::string::npos)
                 measure(open, bench, type);
     return 0;
 }
