@@ -24,6 +24,7 @@ namespace evener::io {
 /// `automatic` recognizes llmc and megatron, and refuses raw files: they do not say their type.
 enum class TokenFormat { automatic, llmc, uint16, uint32, megatron };
 
+/// The word for it in a job: auto, llmc, uint16, uint32, megatron.
 std::string_view name_of(TokenFormat format);
 /// The format of that name, or nothing.
 std::optional<TokenFormat> token_format_named(std::string_view name);

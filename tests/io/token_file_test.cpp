@@ -195,6 +195,7 @@ TEST_F(TokenFileTest, NamesItsFormats) {
     for (TokenFormat const format : {TokenFormat::automatic, TokenFormat::llmc, TokenFormat::uint16,
                                      TokenFormat::uint32, TokenFormat::megatron})
         EXPECT_EQ(token_format_named(name_of(format)), format);
+    EXPECT_EQ(token_format_named("auto"), TokenFormat::automatic); // the job's default
     EXPECT_EQ(token_format_named("uint8"), std::nullopt);
 }
 
