@@ -102,9 +102,11 @@ void check_plan(program::Plan const& plan, model::Model const& model,
 namespace {
 
 program::ProgramSet lower_verified(program::Plan const& plan, model::Model const& model,
-                                   schedule::LoweringOptions const& options) {
+                                   schedule::LoweringOptions const& options, Proof proof) {
     program::ProgramSet set =
         schedule::lower(plan, model, schedule::generate(plan, options.kind), options);
+    if (proof == Proof::trust)
+        return set;
     auto const problems =
         schedule::verify(set, model, options.device_workspace_bytes, options.moments);
     if (!problems.empty()) {
@@ -121,15 +123,15 @@ program::ProgramSet lower_verified(program::Plan const& plan, model::Model const
 
 Programs make_programs(program::Plan const& plan, model::Model const& model,
                        std::vector<std::int64_t> const& device_workspace_bytes,
-                       std::int64_t moments, bool train) {
+                       std::int64_t moments, bool train, Proof proof) {
     Programs programs;
     programs.device_workspace_bytes = device_workspace_bytes;
     schedule::LoweringOptions options{program::ProgramKind::evaluate, device_workspace_bytes,
                                       moments};
-    programs.evaluate = lower_verified(plan, model, options);
+    programs.evaluate = lower_verified(plan, model, options, proof);
     if (train) {
         options.kind = program::ProgramKind::train;
-        programs.train = lower_verified(plan, model, options);
+        programs.train = lower_verified(plan, model, options, proof);
     }
     return programs;
 }
@@ -144,7 +146,8 @@ Programs make_programs(comm::MpiSession const& mpi, Engine& engine, program::Pla
     for (auto const& bytes :
          comm::all_gather_values(mpi.world(), std::span<std::int64_t const>{&mine, 1}))
         workspace.push_back(bytes.front());
-    return make_programs(plan, model, workspace, adamw ? 2 : 0, train);
+    return make_programs(plan, model, workspace, adamw ? 2 : 0, train,
+                         mpi.rank() == 0 ? Proof::verify : Proof::trust);
 }
 
 } // namespace evener::app

@@ -50,6 +50,9 @@ std::vector<core::DType> automatic_types(std::vector<RankFacts> const& ranks);
 void check_plan(program::Plan const& plan, model::Model const& model,
                 std::vector<RankFacts> const& ranks);
 
+/// All ranks of a job lower the same programs; rank 0 proves them for all.
+enum class Proof : std::uint8_t { verify, trust };
+
 struct Programs {
     std::optional<program::ProgramSet> train;
     program::ProgramSet evaluate;
@@ -60,7 +63,7 @@ struct Programs {
 /// not proven (a bug of lowering).
 Programs make_programs(program::Plan const& plan, model::Model const& model,
                        std::vector<std::int64_t> const& device_workspace_bytes,
-                       std::int64_t moments, bool train);
+                       std::int64_t moments, bool train, Proof proof = Proof::verify);
 
 /// The same for the ranks of a job: every rank prepares its operations first. Collective.
 Programs make_programs(comm::MpiSession const& mpi, Engine& engine, program::Plan const& plan,

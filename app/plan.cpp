@@ -58,7 +58,7 @@ core::ExitCode plan(JobOptions const& options) {
     }
     Programs const programs = make_programs(plan, model, workspace, adamw ? 2 : 0, true);
     fmt::print("{}\n{}\n{} parameters\n\n{}\n", plan_table(plan, model),
-               memory_table(*programs.train), model.parameter_elements(),
+               memory_table(*programs.train, {}), model.parameter_elements(),
                job::print_plan(job.plan));
     for (program::Program const& program : programs.train->programs)
         fmt::print("{}\n", program::to_string(program));

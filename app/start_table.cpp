@@ -69,7 +69,7 @@ std::string plan_table(program::Plan const& plan, model::Model const& model) {
     return text;
 }
 
-std::string memory_table(program::ProgramSet const& set) {
+std::string memory_table(program::ProgramSet const& set, std::vector<OtherMemory> const& other) {
     static constexpr char const* short_names[program::buffer_kind_count] = {
         "weights", "gradients", "shards",  "reduced",  "for B",
         "for W",   "received",  "sending", "handover", "workspace"};
@@ -77,13 +77,22 @@ std::string memory_table(program::ProgramSet const& set) {
     text += fmt::format("{:>5}", "rank");
     for (char const* name : short_names)
         text += fmt::format(" {:>9}", name);
-    text += fmt::format(" {:>10}\n", "arena");
+    text += fmt::format(" {:>10}", "arena");
+    if (!other.empty())
+        text += fmt::format(" {:>9} {:>9}", "snapshot", "outside");
+    text += '\n';
     for (program::Program const& program : set.programs) {
         program::MemoryTable const table = program::memory_table(program);
         text += fmt::format("{:>5}", program.rank.value);
         for (std::int64_t const bytes : table.bytes)
             text += fmt::format(" {:>9.2f}", static_cast<double>(bytes) / 1e6);
-        text += fmt::format(" {:>10.2f}\n", static_cast<double>(table.arena_bytes) / 1e6);
+        text += fmt::format(" {:>10.2f}", static_cast<double>(table.arena_bytes) / 1e6);
+        if (!other.empty()) {
+            OtherMemory const& beside = other[program.rank.index()];
+            text += fmt::format(" {:>9.2f} {:>9.2f}", static_cast<double>(beside.snapshot) / 1e6,
+                                static_cast<double>(beside.outside) / 1e6);
+        }
+        text += '\n';
     }
     return text;
 }

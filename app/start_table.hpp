@@ -15,7 +15,15 @@ std::string machine_table(comm::MpiSession const& mpi, Engine const& engine);
 /// Groups with their ranks, layers, shares and compute type.
 std::string plan_table(program::Plan const& plan, model::Model const& model);
 
-/// Bytes of each rank's arena by use; the rows of a rank add up to its arena.
-std::string memory_table(program::ProgramSet const& set);
+/// What a rank holds beside its arena, in bytes.
+struct OtherMemory {
+    std::int64_t snapshot = 0; ///< its part of the node's snapshot for checkpoints
+    std::int64_t outside =
+        0; ///< libraries and MPI, measured before the arena was made; 0 = unknown
+};
+
+/// Bytes of each rank's arena by use (the columns of a rank add up to its arena), and beside it.
+/// `other`: by rank, or empty.
+std::string memory_table(program::ProgramSet const& set, std::vector<OtherMemory> const& other);
 
 } // namespace evener::app

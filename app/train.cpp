@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cluster/processors.hpp"
 #include "core/build_info.hpp"
 #include "core/log.hpp"
 #include "io/files.hpp"
@@ -102,12 +103,22 @@ double matrix_gflops(program::Plan const& plan, Engine const& engine) {
     return sum;
 }
 
+/// Collective.
 void print_start(comm::MpiSession const& mpi, Engine const& engine, Programs const& programs,
-                 model::Model const& model) {
+                 model::Model const& model, std::int64_t moments) {
+    OtherMemory mine;
+    mine.outside = cluster::resident_bytes();
+    if (mpi.node().size() > 1)
+        for (program::Bucket const& bucket : programs.train->buckets)
+            mine.snapshot += 4 * (1 + moments) * bucket.shard_of(core::RankId{mpi.rank()}).size();
+    std::vector<OtherMemory> other;
+    for (auto const& rank :
+         comm::all_gather_values(mpi.world(), std::span<OtherMemory const>{&mine, 1}))
+        other.push_back(rank.front());
     if (mpi.rank() != 0)
         return;
     fmt::print(stderr, "{}\n{}\n{}\n{} parameters\n\n", machine_table(mpi, engine),
-               plan_table(programs.evaluate.plan, model), memory_table(*programs.train),
+               plan_table(programs.evaluate.plan, model), memory_table(*programs.train, other),
                model.parameter_elements());
 }
 
@@ -155,7 +166,7 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
     program::Plan const plan = choose_plan(engine, job, model);
     bool const adamw = job.optimizer.kind == job::OptimizerKind::adamw;
     Programs programs = make_programs(mpi, engine, plan, model, adamw, true);
-    print_start(mpi, engine, programs, model);
+    print_start(mpi, engine, programs, model, adamw ? 2 : 0);
     std::string const job_toml = job::print_job(job);
     std::string const plan_toml = job::print_plan(job.plan);
     together(mpi, mpi.rank() == 0, [&] {

@@ -2,9 +2,11 @@
 #include "cluster/processors.hpp"
 
 #include <hwloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 
 namespace evener::cluster {
@@ -64,6 +66,14 @@ Processors processors(comm::Communicator const& node) {
     std::vector<std::string> const all = node.all_gather(mine);
     result.sharing_ranks = static_cast<int>(std::count(all.begin(), all.end(), mine));
     return result;
+}
+
+std::int64_t resident_bytes() {
+    std::ifstream file{"/proc/self/statm"};
+    std::int64_t total = 0;
+    std::int64_t resident = 0;
+    file >> total >> resident;
+    return file ? resident * sysconf(_SC_PAGESIZE) : 0;
 }
 
 std::string processor_name() {

@@ -22,6 +22,9 @@ Processors own_processors();
 /// With the ranks of the node that share the cpuset. Collective over `node`.
 Processors processors(comm::Communicator const& node);
 
+/// Resident memory of this process in bytes; 0 where the system does not say.
+std::int64_t resident_bytes();
+
 /// The processor's name for the start table, or "unknown processor".
 std::string processor_name();
 

@@ -3,6 +3,8 @@
 
 #include "runtime/delays.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -117,12 +119,28 @@ void Session::load(Pass& pass, Call const& call, TokenSource const& tokens) {
     for (std::int64_t s = call.sequences.begin; s < call.sequences.end; ++s, dst += length) {
         if (call.kind == Call::Kind::load_inputs) {
             tokens.read(pass.state->step, s, {dst, length}, unused_tokens_);
+            check_tokens({dst, length}, 0);
         } else {
             tokens.read(pass.state->step, s, unused_tokens_, {dst, length});
+            check_tokens({dst, length}, -1);
             pass.state->tokens +=
                 std::count_if(dst, dst + length, [](std::int32_t token) { return token >= 0; });
         }
     }
+}
+
+/// A token id outside the vocabulary would read and write outside the embedding.
+void Session::check_tokens(std::span<std::int32_t const> tokens, std::int32_t lowest) const {
+    std::int64_t const vocabulary = model_.config().vocabulary;
+    auto const bad = std::find_if(tokens.begin(), tokens.end(), [&](std::int32_t token) {
+        return token < lowest || token >= vocabulary;
+    });
+    if (bad != tokens.end())
+        throw core::Error{
+            core::ExitCode::bad_input,
+            fmt::format("the data holds token {} ('model.vocabulary' is {}); raise it "
+                        "or use data made with this vocabulary",
+                        *bad, vocabulary)};
 }
 
 void Session::refresh_weights() {

@@ -67,6 +67,7 @@ class Session {
     void run(Pass& pass, TokenSource const& tokens);
     void execute(Pass& pass, ComputeInstruction const& instruction, TokenSource const& tokens);
     void load(Pass& pass, Call const& call, TokenSource const& tokens);
+    void check_tokens(std::span<std::int32_t const> tokens, std::int32_t lowest) const;
 
     core::RankId rank_;
     model::Model const& model_;
