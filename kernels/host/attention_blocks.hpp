@@ -87,27 +87,45 @@ void copy_rows(HeadRows<T const> src, AttentionLayout const& at, std::int64_t co
     }
 }
 
-/// rows -> columns of a square of 32-bit words, by exchanging ever smaller halves.
-[[gnu::always_inline]] inline void transpose(Words (&rows)[lanes]) {
-#pragma GCC unroll 4
-    for (std::int64_t half = lanes / 2; half > 0; half /= 2) {
-        Words low, high; // which lanes of (a, b) make the new a and the new b
-#pragma GCC unroll 16
-        for (std::int64_t p = 0; p < lanes; ++p) {
+/// Which lanes of two vectors (a: 0 .., b: lanes ..) make the new a (low) and the new b (high) when
+/// their lanes are exchanged in runs of `half`.
+struct Exchange {
+    constexpr explicit Exchange(std::uint32_t half) {
+        constexpr auto width = static_cast<std::uint32_t>(lanes);
+        for (std::uint32_t p = 0; p < width; ++p) {
             bool const upper = (p & half) != 0;
-            low[p] = static_cast<std::uint32_t>(upper ? lanes + p - half : p);
-            high[p] = static_cast<std::uint32_t>(upper ? lanes + p : p + half);
-        }
-#pragma GCC unroll 16
-        for (std::int64_t i = 0; i < lanes; ++i) {
-            if ((i & half) == 0) {
-                Words const a = rows[i];
-                Words const b = rows[i + half];
-                rows[i] = __builtin_shuffle(a, b, low);
-                rows[i + half] = __builtin_shuffle(a, b, high);
-            }
+            low[p] = upper ? width + p - half : p;
+            high[p] = upper ? width + p : p + half;
         }
     }
+    alignas(64) std::uint32_t low[lanes] = {};
+    alignas(64) std::uint32_t high[lanes] = {};
+};
+
+template <std::int64_t half>
+[[gnu::always_inline]] inline void exchange(Words (&rows)[lanes]) {
+    static constexpr Exchange lanes_of{half};
+    Words const low = load_bytes<Words>(lanes_of.low);
+    Words const high = load_bytes<Words>(lanes_of.high);
+#pragma GCC unroll 16
+    for (std::int64_t i = 0; i < lanes; ++i) {
+        if ((i & half) == 0) {
+            Words const a = rows[i];
+            Words const b = rows[i + half];
+            rows[i] = __builtin_shuffle(a, b, low);
+            rows[i + half] = __builtin_shuffle(a, b, high);
+        }
+    }
+}
+
+/// rows -> columns of a square of 32-bit words, by exchanging ever smaller halves.
+[[gnu::always_inline]] inline void transpose(Words (&rows)[lanes]) {
+    if constexpr (lanes > 8)
+        exchange<8>(rows);
+    if constexpr (lanes > 4)
+        exchange<4>(rows);
+    exchange<2>(rows);
+    exchange<1>(rows);
 }
 
 /// dst[cols, dst_stride] = transpose of src[rows, cols], 32-bit words; both multiples of `lanes`.
