@@ -83,7 +83,8 @@ TEST(Model, CountsTheParametersOfLlama7B) {
 TEST(Model, DecaysNeitherNormsNorBiases) {
     ModelConfig config = small();
     config.attention_bias = config.attention_output_bias = config.mlp_bias = true;
-    for (Parameter const& parameter : Model{config}.parameters()) {
+    Model const model{config};
+    for (Parameter const& parameter : model.parameters()) {
         bool const norm = parameter.name.find("norm") != std::string::npos;
         bool const bias = parameter.name.find("bias") != std::string::npos;
         EXPECT_EQ(parameter.decayed, !norm && !bias) << parameter.name;
@@ -118,12 +119,15 @@ TEST_P(Layout, KeepsEveryTensorInsideItsArea) {
                 for (int p = 0; p < phase_count; ++p)
                     for (Operation const& operation : layer.phases[p])
                         for (Operand const& operand : operation.operands) {
-                            if (operand.area == Area::kept)
+                            if (operand.area == Area::kept) {
                                 EXPECT_LT(operand.offset, layer.kept_bytes);
-                            if (operand.area == Area::kept_for_weights)
+                            }
+                            if (operand.area == Area::kept_for_weights) {
                                 EXPECT_LT(operand.offset, layer.kept_for_weights_bytes);
-                            if (operand.area == Area::scratch)
+                            }
+                            if (operand.area == Area::scratch) {
                                 EXPECT_LT(operand.offset, layer.scratch_bytes[p]);
+                            }
                         }
             }
             EXPECT_EQ(layout.kept_bytes % 64, 0);

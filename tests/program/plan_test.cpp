@@ -39,8 +39,9 @@ TEST(LargestRemainder, AddsUpAndNeverMissesByOne) {
             EXPECT_LT(std::abs(static_cast<double>(parts[i]) -
                                static_cast<double>(total) * weights[i] / sum),
                       1.0);
-            if (weights[i] == 0)
+            if (weights[i] == 0) {
                 EXPECT_EQ(parts[i], 0);
+            }
         }
     }
 }

@@ -186,8 +186,8 @@ TEST_F(CommandLine, InspectsAndFindsAFlippedByte) {
 
 TEST_F(CommandLine, StopsWhenTheLossIsNotFiniteAndWritesNothingBad) {
     job::Job job = trained(2);
-    job.train.steps = 6;
-    job.optimizer.learning_rate = 1e30;
+    job.train.steps = 60;
+    job.optimizer.learning_rate = 1000;
     job.optimizer.clip_norm = 0;
     auto const stopped = train(job);
     EXPECT_EQ(stopped.exit_code, 1);
@@ -201,8 +201,8 @@ TEST_F(CommandLine, StopsWhenTheLossIsNotFiniteAndWritesNothingBad) {
 TEST_F(CommandLine, SkipsUpToALimit) {
     job::Job job = trained(2);
     job.run.out = (folder_ / "skip").string();
-    job.train.steps = 9;
-    job.optimizer.learning_rate = 1e30;
+    job.train.steps = 90;
+    job.optimizer.learning_rate = 1000;
     job.optimizer.clip_norm = 0;
     job.train.on_nonfinite = job::OnNonfinite::skip;
     job.train.nonfinite_limit = 2;
@@ -255,7 +255,7 @@ TEST_F(CommandLine, KeepsASecondJobOutOfTheRunFolder) {
     io::RunFolderLock const lock{job.run.out};
     auto const result = train(job);
     EXPECT_EQ(result.exit_code, 5);
-    EXPECT_TRUE(has(result.errors, "lock")) << result.errors;
+    EXPECT_TRUE(has(result.errors, "in use by process")) << result.errors;
 }
 
 } // namespace
