@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <functional>
 
 namespace evener::schedule {
@@ -254,11 +254,13 @@ TEST(Verify, ManyRanksAndMicrobatchesTakeSeconds) {
     large.plan.boundary_types = program::default_boundary_types(large.plan);
     Subject const subject{large, ProgramKind::train,
                           std::vector<std::int64_t>(static_cast<std::size_t>(ranks)), false};
-    auto const start = std::chrono::steady_clock::now();
+    std::clock_t const start = std::clock(); // processor time: other processes do not count
     EXPECT_EQ(all_messages(subject.verify(subject.set)), "");
-    std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - start;
-    fmt::print("{} ranks x {} microbatches: {:.2f} s\n", ranks, 4 * ranks, seconds.count());
-    EXPECT_LT(seconds.count(), 30); // an order above what it takes, for loaded machines
+    double const seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+    fmt::print("{} ranks x {} microbatches: {:.2f} s\n", ranks, 4 * ranks, seconds);
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__)
+    EXPECT_LT(seconds, 3);
+#endif
 }
 
 TEST(Verify, RefusesOtherPlansModelsAndWorkspaces) {
