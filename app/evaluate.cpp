@@ -25,10 +25,16 @@ core::ExitCode run(comm::MpiSession const& mpi, EvaluateOptions const& options) 
         mpi, {options.run, options.context, options.batch, runtime::HeadOutput::losses}};
     std::int64_t const length = evaluation.model->config().sequence_length;
     std::optional<io::TokenDataset> data;
-    // With a short context the windows are cut out of longer samples, so that few are lost between.
-    std::int64_t const sample_length =
-        options.context > 0 ? std::max<std::int64_t>(length, 256) : length;
-    together(mpi, true, [&] { data.emplace(options.data, *format, sample_length); });
+    together(mpi, true, [&] {
+        data.emplace(options.data, *format, length);
+        if (options.context == 0)
+            return;
+        // Short windows are cut out of longer samples, so that few are lost between two.
+        std::int64_t longest = 0;
+        for (io::TokenFile const& shard : data->shards())
+            longest = std::max(longest, shard.tokens() - 1);
+        data.emplace(options.data, *format, std::max(length, std::min<std::int64_t>(longest, 256)));
+    });
     std::int64_t const batch = evaluation.session->plan().batch_size;
     double loss = 0;
     if (options.context > 0) {

@@ -43,7 +43,13 @@ core::log::Level log_level(job::LogLevel level) {
 /// Rank 0 reads the file, so that nodes that do not see it still agree on every word.
 job::Job read_job(comm::MpiSession const& mpi, JobOptions const& options) {
     std::string text;
-    together(mpi, mpi.rank() == 0, [&] { text = io::read_file(options.job); });
+    together(mpi, mpi.rank() == 0, [&] {
+        try {
+            text = io::read_file(options.job);
+        } catch (core::IoError const& error) { // a wrong name is bad input, as for `check`
+            throw core::ConfigError{error.what()};
+        }
+    });
     text = mpi.world().broadcast(text);
     std::vector<std::string> settings = options.settings;
     if (!options.resume.empty())

@@ -102,7 +102,8 @@ TEST_F(CommandLine, PrintsAMistakeOnceUnderMpirun) {
 }
 
 TEST_F(CommandLine, NamesMissingFiles) {
-    EXPECT_EQ(evener({"check", "no.toml"}).exit_code, 5);
+    EXPECT_EQ(evener({"check", "no.toml"}).exit_code, 2);
+    EXPECT_EQ(evener({"train", "no.toml"}).exit_code, 2);
     job::Job const job = small_job(byte_model(), folder_ / "no-data.bin", folder_ / "run", 1);
     auto const result = train(job);
     EXPECT_EQ(result.exit_code, 5);
