@@ -29,6 +29,10 @@ std::vector<Problem> verify(program::ProgramSet const& set, model::Model const& 
                             std::vector<std::int64_t> const& device_workspace_bytes,
                             std::int64_t moments = 2);
 
+/// That two sets of programs which take turns on one arena (training, validation) keep the same
+/// persistent buffers at the same places.
+std::vector<Problem> verify_persistent(program::ProgramSet const& a, program::ProgramSet const& b);
+
 /// `receive forward chunk 0 microbatch 3 from rank 1 on rank 2`.
 std::string name_of(core::RankId rank, program::Operation const& operation);
 

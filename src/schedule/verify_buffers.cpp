@@ -238,4 +238,26 @@ void check_buffers(Context& context) {
         BufferCheck{context, program}.run();
 }
 
+std::vector<Problem> verify_persistent(program::ProgramSet const& a, program::ProgramSet const& b) {
+    std::vector<Problem> problems;
+    if (a.programs.size() != b.programs.size())
+        return {{{}, {}, "the two sets of programs are for different numbers of ranks"}};
+    using Place = std::pair<std::int64_t, std::int64_t>; // offset, bytes
+    auto const places = [](Program const& program) {
+        std::map<Key, Place> found;
+        for (Buffer const& buffer : program.buffers)
+            if (buffer.persistent)
+                found[key_of(buffer)] = {buffer.offset, buffer.bytes};
+        return found;
+    };
+    for (std::size_t r = 0; r < a.programs.size(); ++r)
+        if (places(a.programs[r]) != places(b.programs[r]))
+            problems.push_back({a.programs[r].rank,
+                                {},
+                                fmt::format("rank {} keeps its weights or shards at other places "
+                                            "in training than in validation",
+                                            r)});
+    return problems;
+}
+
 } // namespace evener::schedule

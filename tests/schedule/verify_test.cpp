@@ -238,6 +238,22 @@ TEST(HappensBefore, LeadsThroughOtherRanks) {
     EXPECT_FALSE(before.ends_before_start(RankId{0}, id(last), id(backward)));
 }
 
+TEST(Verify, WantsTheSamePersistentPlacesInTrainingAndValidation) {
+    for (std::uint64_t const seed : support::seeds("schedule/persistent", 100)) {
+        support::Random random{seed};
+        support::RandomCase const drawn = support::random_case(random);
+        std::vector<std::int64_t> const none(static_cast<std::size_t>(drawn.plan.rank_count()));
+        Subject const train{drawn, ProgramKind::train, none, false};
+        Subject evaluate{drawn, ProgramKind::evaluate, none, false};
+        EXPECT_EQ(all_messages(verify_persistent(train.set, evaluate.set)), "");
+        for (program::Buffer& buffer : evaluate.set.programs.back().buffers)
+            buffer.offset += buffer.persistent ? 64 : 0;
+        bool const keeps = !train.set.programs.back().buffers.empty() &&
+                           train.set.programs.back().buffers.front().persistent;
+        EXPECT_EQ(verify_persistent(train.set, evaluate.set).size(), keeps ? 1u : 0u);
+    }
+}
+
 // Cost grows with ranks x instructions: every step that starts pays it once.
 TEST(Verify, ManyRanksAndMicrobatchesTakeSeconds) {
     bool const full = support::size() == support::Size::full;
