@@ -21,7 +21,6 @@ enum class Compute : std::uint8_t { automatic, float32, bfloat16 };
 /// A group's compute type; `as_job` follows [precision] compute.
 enum class GroupCompute : std::uint8_t { as_job, automatic, float32, bfloat16 };
 enum class Schedule : std::uint8_t { one_f_one_b, gpipe };
-enum class Reduce : std::uint8_t { once, each_microbatch };
 /// How a group's ranks divide the work: each microbatch by shares, or whole microbatches dealt out.
 enum class Dispatch : std::uint8_t { shares, dealt };
 enum class LogLevel : std::uint8_t { debug, info, warn, error };
@@ -66,10 +65,6 @@ struct Names<GroupCompute> {
 template <>
 struct Names<Schedule> {
     static constexpr std::array<std::string_view, 2> list{"1f1b", "gpipe"};
-};
-template <>
-struct Names<Reduce> {
-    static constexpr std::array<std::string_view, 2> list{"once", "each_microbatch"};
 };
 template <>
 struct Names<Dispatch> {

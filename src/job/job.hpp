@@ -105,8 +105,7 @@ struct Group {
 
 struct Plan {
     Schedule schedule = Schedule::one_f_one_b;
-    bool split_backward = false; ///< separate BackwardInput and BackwardWeight instructions
-    Reduce reduce = Reduce::once;
+    bool split_backward = false;      ///< separate BackwardInput and BackwardWeight instructions
     std::int64_t receive_buffers = 0; ///< per link direction; 0 = the smallest without stalls
     bool replan = false;              ///< a resume makes a new plan instead of out/plan.toml
     std::vector<Group> groups;        ///< empty = planned at start

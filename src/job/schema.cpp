@@ -156,8 +156,6 @@ constexpr Key<Job> plan_keys[] = {
     {"schedule", slot<&Job::plan, &Plan::schedule>, {}, "Order of forward and backward passes"},
     {"split_backward", slot<&Job::plan, &Plan::split_backward>, {},
      "Compute input gradients and weight gradients in separate instructions"},
-    {"reduce", slot<&Job::plan, &Plan::reduce>, {},
-     "Reduce gradients once a step, or after each microbatch (more traffic, less memory)"},
     {"receive_buffers", slot<&Job::plan, &Plan::receive_buffers>, IntegerBounds{0, 65536},
      "Receive buffers of each direction of a link; 0: as many as the schedule needs"},
     {"replan", slot<&Job::plan, &Plan::replan>, {},
@@ -183,7 +181,7 @@ constexpr Key<Job> log_keys[] = {
     {"step_every", slot<&Job::log, &Log::step_every>, IntegerBounds{1, most_steps},
      "Steps between two step lines"},
     {"gradients", slot<&Job::log, &Log::gradients>, {},
-     "File that gets each step's reduced gradients by name, before clipping; empty: none"},
+     "Folder that gets each step's reduced gradients by name, before clipping; empty: none"},
     {"progress", slot<&Job::log, &Log::progress>, {}, "Progress bar; auto: on a terminal only"},
 };
 

@@ -109,7 +109,7 @@ TEST(JobPlan, RankRangesAreChecked) {
 
 TEST(JobPlan, APlanFileHoldsAPlan) {
     Plan const plan = job_with({"plan.groups=[{ranks=[0,\"2-9\"],layers=5},{ranks=[1],layers=9}]",
-                                "plan.schedule=gpipe", "plan.reduce=each_microbatch"})
+                                "plan.schedule=gpipe", "plan.split_backward=true"})
                           .plan;
     std::string const text = print_plan(plan);
     EXPECT_THAT(text,
