@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# bench.sh: builds and runs the speed figures, one JSON line each, with the baseline in the line. Run
+# it alone on the machine. Figures are ratios of two things measured in the same run.
+#   step       whole training steps on one rank, 2 threads, against oneDNN's products (2 lines)
+#   stages     two ranks as two stages against what the schedule's bubble allows
+#   transport  cost of an idle transport thread, latency of a message
+#   memory     the process's growth against the memory table
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+"$root/scripts/setup.sh" >&2
+"$root/scripts/build.sh" ci >&2
+bin=$root/build/ci/bin
+if [[ $EUID -eq 0 ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+"$bin/step_bench"
+mpirun -n 2 --oversubscribe --bind-to none "$bin/stages_bench"
+mpirun -n 2 --oversubscribe --bind-to none "$bin/transport_bench"
+"$bin/memory_bench"
