@@ -90,15 +90,16 @@ bool does_the_same(Subject const& subject, program::ProgramSet const& mutant) {
 // The control of the test above: if verify forgot one of its checks, mutants would be accepted that
 // do something else, and the runs would show it.
 TEST(Mutants, AreSeenByTheRunsWhenACheckIsLeftOut) {
-    std::array<Check, 5> checks{{
+    std::array<Check, 6> checks{{
         {"deadlock", {"deadlock:"}},
         {"order", {"may start before"}},
         {"contents", {"overwrites", "has no content then", "does not end its content"}},
-        {"flow",
-         {"finds in", "has no business", "does not read", "does not write", "does not update"}},
+        {"writers", {"finds in"}},
+        {"buffers", {"has no business", "does not read", "does not write", "does not update"}},
         {"work", {"is missing", "nothing clears", "no such work", "times in the program"}},
     }};
-    for (std::uint64_t const seed : support::seeds("schedule/blind", 20000)) {
+    auto const seeds = support::seeds("schedule/blind", 20000);
+    for (std::uint64_t const seed : seeds) {
         support::Random random{seed};
         Subject const subject = random_subject(random);
         Mutant const mutant = make_mutant(subject.set, random);
@@ -113,7 +114,8 @@ TEST(Mutants, AreSeenByTheRunsWhenACheckIsLeftOut) {
     for (Check const& check : checks) {
         fmt::print("only '{}' rejects {} mutants; runs show {} of them to do something else\n",
                    check.name, check.caught + check.missed, check.caught);
-        EXPECT_GT(check.caught, 0) << check.name;
+        if (seeds.size() >= 1000) // fewer may not hit a rare one
+            EXPECT_GT(check.caught, 0) << check.name;
     }
 }
 

@@ -106,6 +106,12 @@ class Mutation {
             if (other == i)
                 return;
             touched_.push_back(other);
+            if (random_.chance(25)) { // waits and buffers stay, only the work changes places
+                std::swap(program().instructions[i].operation,
+                          program().instructions[other].operation);
+                return say(
+                    fmt::format("rank {}: operations of {} and {} swapped", rank_, i, other));
+            }
             std::swap(order[i], order[other]);
             say(fmt::format("rank {}: instructions {} and {} swapped", rank_, i, other));
         }
