@@ -15,17 +15,20 @@ namespace {
 
 constexpr std::size_t most_ranks = 1'000'000;
 
+/// At most `most` bytes of `text`, cut between characters.
+std::string_view shortened(std::string_view text, std::size_t most) {
+    if (text.size() <= most)
+        return text;
+    while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0u) == 0x80u)
+        --most; // a continuation byte of UTF-8
+    return text.substr(0, most);
+}
+
 /// What a wrong value is, for "'key' is ...".
 std::string describe_found(toml::node const& node) {
     if (auto const* text = node.as_string()) {
-        constexpr std::size_t shown = 40;
-        std::string_view part = text->get();
-        if (part.size() <= shown)
-            return quoted(part);
-        std::size_t end = shown;
-        while (end > 0 && (static_cast<unsigned char>(part[end]) & 0xc0u) == 0x80u)
-            --end; // not inside a UTF-8 character
-        return quoted(part.substr(0, end)) + "...";
+        std::string_view const part = shortened(text->get(), 40);
+        return quoted(part) + (part.size() < text->get().size() ? "..." : "");
     }
     if (auto const* whole = node.as_integer())
         return fmt::format("{}", whole->get());
@@ -102,7 +105,7 @@ class Reader {
     }
 
     static std::string single_quoted(std::string_view name) {
-        std::string const text = quoted(name.substr(0, 64));
+        std::string const text = quoted(shortened(name, 64));
         return fmt::format("'{}'", std::string_view{text}.substr(1, text.size() - 2));
     }
 
@@ -137,11 +140,9 @@ class Reader {
     }
 
     void read(toml::node const& node, std::uint64_t* target, Wanted const& wanted) {
-        auto const* whole = node.as_integer();
-        if (whole == nullptr || whole->get() < 0)
-            wrong(node, wanted);
-        else
-            *target = static_cast<std::uint64_t>(whole->get());
+        std::int64_t value = 0;
+        read(node, &value, wanted);
+        *target = static_cast<std::uint64_t>(value); // the bounds find a negative one
     }
 
     void read(toml::node const& node, double* target, Wanted const& wanted) {

@@ -114,6 +114,8 @@ TEST(JobPlan, APlanFileHoldsAPlan) {
     std::string const text = print_plan(plan);
     EXPECT_THAT(text,
                 HasSubstr("[[plan.groups]]\nranks = [0, \"2-9\"]\nlayers = 5\nshares = [1, 1, "));
+    EXPECT_THAT(print_plan(job_with({"plan.groups=[{ranks=\"0-1\",layers=14}]"}).plan),
+                HasSubstr("ranks = [0, 1]\n"));
     EXPECT_EQ(parse_plan_text(text, "plan.toml"), plan);
     EXPECT_EQ(parse_plan_text("", "plan.toml"), Plan{});
 }
