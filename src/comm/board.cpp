@@ -46,7 +46,9 @@ void Board::publish(core::InstructionId id) {
 void Board::wait(core::InstructionId id) {
     if (!done(id) && !failed()) {
         std::unique_lock lock{mutex_};
+        ++waiting_;
         changed_.wait(lock, [&] { return done(id) || failed(); });
+        --waiting_;
     }
     if (failed())
         rethrow_failure();

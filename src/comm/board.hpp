@@ -44,6 +44,8 @@ class Board {
     /// Sleeps until the instruction has ended. Throws the failure if there is one.
     void wait(core::InstructionId id);
     void wait(std::span<core::InstructionId const> ids);
+    /// Whether a thread sleeps in wait: its core is free.
+    bool awaited() const noexcept { return waiting_.load(std::memory_order_relaxed) > 0; }
 
     /// The first failure counts. Wakes all who wait.
     void fail(std::exception_ptr error);
@@ -71,6 +73,7 @@ class Board {
     Clock::time_point zero_;
     std::atomic<std::uint64_t> changes_ = 0;
     std::atomic<bool> failed_ = false;
+    std::atomic<int> waiting_ = 0;
     std::exception_ptr failure_; ///< under mutex_
     std::mutex mutex_;
     std::condition_variable changed_;

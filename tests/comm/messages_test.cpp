@@ -156,7 +156,7 @@ TEST(Messages, ASendWaitsForTheInstructionsItNames) {
     board.publish(compute);
     transport.finish();
     EXPECT_EQ(in, 100 + before.value);
-    EXPECT_TRUE(board.done(send));
+    EXPECT_LE(board.times(compute).end, board.times(send).start);
 }
 
 /// The receives of one link end in the order of the queue, even where a later message came first.
@@ -192,6 +192,41 @@ TEST(Messages, ReceivesEndInOrder) {
     transport.finish();
     if (world_rank() == 1) {
         EXPECT_LE(board.times(first).end, board.times(second).end);
+    }
+}
+
+/// A send queue keeps its next message back until the one before has ended, which with synchronous
+/// sends is when its receive has started.
+TEST(Messages, ASendWaitsForTheEndOfTheOneBefore) {
+    if (world_size() < 2)
+        GTEST_SKIP();
+    TransportOptions options;
+    options.synchronous_sends = true;
+    Transport transport{MPI_COMM_WORLD, options};
+    std::byte data[2] = {};
+    Board board{3};
+    std::vector<TransportQueue> queues;
+    InstructionId const first{0};
+    InstructionId const second{1};
+    InstructionId const go{2};
+    if (world_rank() == 0) {
+        queues.push_back({TransportQueue::Kind::send,
+                          {{first, {}, SendTask{RankId{1}, Direction::forward, 5, &data[0], 1}},
+                           {second, {}, SendTask{RankId{1}, Direction::forward, 6, &data[1], 1}}}});
+    } else if (world_rank() == 1) { // two queues, so that the later receive may start first
+        queues.push_back(
+            {TransportQueue::Kind::receive,
+             {{first, {go}, ReceiveTask{RankId{0}, Direction::forward, 5, &data[0], 1}}}});
+        queues.push_back(
+            {TransportQueue::Kind::receive,
+             {{second, {}, ReceiveTask{RankId{0}, Direction::forward, 6, &data[1], 1}}}});
+    }
+    transport.start(queues, board);
+    std::this_thread::sleep_for(20ms);
+    board.publish(go);
+    transport.finish();
+    if (world_rank() == 0) {
+        EXPECT_LE(board.times(first).end, board.times(second).start);
     }
 }
 

@@ -85,15 +85,12 @@ std::vector<OwnedPart> cut(std::int64_t elements, std::vector<std::int64_t> cons
     return shards;
 }
 
+/// The last rank owns the rest; of five ranks, 1 and 3 own nothing.
 std::vector<OwnedPart> unequal_shards(std::int64_t elements) {
-    switch (world_size()) {
-    case 1:
-        return cut(elements, {1000});
-    case 2:
-        return cut(elements, {731, 1000});
-    default: // rank 1 and, where there are more, rank 3 own nothing
-        return cut(elements, {113, 113, 700, 700, 1000});
-    }
+    std::vector<std::int64_t> thousandths{113, 113, 700, 700};
+    thousandths.resize(static_cast<std::size_t>(world_size() - 1));
+    thousandths.push_back(1000);
+    return cut(elements, thousandths);
 }
 
 TEST(Reduce, EqualsTheSumInOrderOfRankBitByBit) {
