@@ -52,7 +52,8 @@ class Transport {
     /// nothing should be allocated. Bytes held afterwards.
     std::int64_t prepare(std::span<TransportQueue const> queues);
 
-    /// Begins a pass and returns at once; the queues and the board must live until finish. Throws
+    /// Begins a pass and returns at once; the queues and the board must live until finish, or,
+    /// where an exception unwinds, longer than the transport (declare them before it). Throws
     /// core::ContractViolation for a tag, size or pointer that cannot be.
     void start(std::span<TransportQueue const> queues, Board& board);
 
