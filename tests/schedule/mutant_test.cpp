@@ -114,8 +114,8 @@ TEST(Mutants, AreSeenByTheRunsWhenACheckIsLeftOut) {
     for (Check const& check : checks) {
         fmt::print("only '{}' rejects {} mutants; runs show {} of them to do something else\n",
                    check.name, check.caught + check.missed, check.caught);
-        if (seeds.size() >= 1000) // fewer may not hit a rare one
-            EXPECT_GT(check.caught, 0) << check.name;
+        // Few may not hit a rare one.
+        EXPECT_TRUE(check.caught > 0 || seeds.size() < 1000) << check.name;
     }
 }
 
