@@ -10,6 +10,7 @@
 #include "kernels/host/block_products.hpp"
 #include "kernels/host/operation.hpp"
 #include "kernels/host/simd.hpp"
+#include "kernels/host/transpose.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -87,66 +88,6 @@ void copy_rows(HeadRows<T const> src, AttentionLayout const& at, std::int64_t co
     }
 }
 
-/// Which lanes of two vectors (a: 0 .., b: lanes ..) make the new a (low) and the new b (high) when
-/// their lanes are exchanged in runs of `half`.
-struct Exchange {
-    constexpr explicit Exchange(std::uint32_t half) {
-        constexpr auto width = static_cast<std::uint32_t>(lanes);
-        for (std::uint32_t p = 0; p < width; ++p) {
-            bool const upper = (p & half) != 0;
-            low[p] = upper ? width + p - half : p;
-            high[p] = upper ? width + p : p + half;
-        }
-    }
-    alignas(64) std::uint32_t low[lanes] = {};
-    alignas(64) std::uint32_t high[lanes] = {};
-};
-
-template <std::int64_t half>
-[[gnu::always_inline]] inline void exchange(Words (&rows)[lanes]) {
-    static constexpr Exchange lanes_of{half};
-    Words const low = load_bytes<Words>(lanes_of.low);
-    Words const high = load_bytes<Words>(lanes_of.high);
-#pragma GCC unroll 16
-    for (std::int64_t i = 0; i < lanes; ++i) {
-        if ((i & half) == 0) {
-            Words const a = rows[i];
-            Words const b = rows[i + half];
-            rows[i] = __builtin_shuffle(a, b, low);
-            rows[i + half] = __builtin_shuffle(a, b, high);
-        }
-    }
-}
-
-/// rows -> columns of a square of 32-bit words, by exchanging ever smaller halves.
-[[gnu::always_inline]] inline void transpose(Words (&rows)[lanes]) {
-    if constexpr (lanes > 8)
-        exchange<8>(rows);
-    if constexpr (lanes > 4)
-        exchange<4>(rows);
-    exchange<2>(rows);
-    exchange<1>(rows);
-}
-
-/// dst[cols, dst_stride] = transpose of src[rows, cols], 32-bit words; both multiples of `lanes`.
-inline void transpose_words(void const* src, std::int64_t rows, std::int64_t cols, void* dst,
-                            std::int64_t dst_stride) {
-    for (std::int64_t c = 0; c < cols; c += lanes) {
-        for (std::int64_t r = 0; r < rows; r += lanes) {
-            Words square[lanes];
-#pragma GCC unroll 16
-            for (std::int64_t i = 0; i < lanes; ++i)
-                square[i] = load_bytes<Words>(static_cast<std::byte const*>(src) +
-                                              ((r + i) * cols + c) * 4);
-            transpose(square);
-#pragma GCC unroll 16
-            for (std::int64_t i = 0; i < lanes; ++i)
-                store_bytes(static_cast<std::byte*>(dst) + ((c + i) * dst_stride + r) * 4,
-                            square[i]);
-        }
-    }
-}
-
 /// panel = the transpose of rows[block, cols] as the right side of a product ([cols, block]).
 template <class E>
 void transposed_panel(E const* rows, std::int64_t cols, E* panel) {
@@ -160,22 +101,7 @@ inline void transpose_rows(float const* rows, std::int64_t cols, float* dst,
 }
 inline void transpose_rows(BFloat16 const* rows, std::int64_t cols, BFloat16* dst,
                            std::int64_t dst_stride) {
-    for (std::int64_t c = 0; c < cols; c += 2 * lanes) {
-        for (std::int64_t r = 0; r < block; r += lanes) {
-            Words square[lanes];
-#pragma GCC unroll 16
-            for (std::int64_t i = 0; i < lanes; ++i)
-                square[i] = load_bytes<Words>(rows + (r + i) * cols + c);
-            transpose(square);
-#pragma GCC unroll 16
-            for (std::int64_t i = 0; i < lanes; ++i) { // a word holds two neighbours of a row
-                Halves const even = truncate(square[i] & 0xffffu);
-                Halves const odd = truncate(square[i] >> 16);
-                store_bytes(dst + (c + 2 * i) * dst_stride + r, even);
-                store_bytes(dst + (c + 2 * i + 1) * dst_stride + r, odd);
-            }
-        }
-    }
+    transpose_halves({rows, cols}, block, cols, {dst, dst_stride});
 }
 
 /// rows[block, cols] as the right side of a product: for float32 the rows themselves.

@@ -50,11 +50,11 @@ T narrowed(float value) {
 }
 
 template <class T>
-class Rows {
+class LogitRows {
   public:
     using O = CrossEntropyOperand;
 
-    Rows(CrossEntropyShape const& shape, Operands in, float* exponentials)
+    LogitRows(CrossEntropyShape const& shape, Operands in, float* exponentials)
         : s_{shape}, in_{in}, exponentials_{exponentials} {}
 
     void run(std::int64_t r) const {
@@ -99,7 +99,7 @@ OperationPtr make_cross_entropy(CrossEntropyShape const& shape, Context const& c
                                                                         std::byte* workspace) {
             auto const rows = [&](auto begin, auto end, auto worker) {
                 auto* const mine = reinterpret_cast<float*>(workspace + worker * bytes);
-                Rows<T> const work{s, in, s.gradient ? mine : nullptr};
+                LogitRows<T> const work{s, in, s.gradient ? mine : nullptr};
                 for (std::int64_t r = begin; r < end; ++r)
                     work.run(r);
             };

@@ -274,8 +274,9 @@ void add_optimizers(std::vector<Case>& cases, std::int64_t elements, Element typ
 
 std::vector<Case> matmul_cases() {
     std::vector<Case> cases;
-    std::int64_t const shapes[][3] = {{71, 229, 53}, {1, 1, 1},   {0, 3, 5},    {3, 0, 5},
-                                      {3, 5, 0},     {1, 64, 37}, {64, 1, 129}, {96, 128, 64}};
+    std::int64_t const shapes[][3] = {{71, 229, 53}, {1, 1, 1},    {0, 3, 5},
+                                      {3, 0, 5},     {3, 5, 0},    {101, 263, 67},
+                                      {1, 64, 37},   {64, 1, 129}, {96, 128, 64}};
     for (Element const src : types) {
         for (Element const dst : types) {
             if (src == Element::float32 && dst != src)
