@@ -179,6 +179,11 @@ void remove_tree(std::string const& path) {
         fail(path, "remove it", error.value());
 }
 
+void empty(std::string const& path) noexcept {
+    // If this fails as well, the space comes back when the process ends.
+    static_cast<void>(::truncate(path.c_str(), 0) == 0);
+}
+
 void sync_file(std::string const& path) {
     sync_path(path, O_RDONLY);
 }

@@ -47,6 +47,8 @@ void make_folder(std::string const& path);
 void rename(std::string const& from, std::string const& to);
 /// Removes a file or a folder with all that is in it; fine if there is none.
 void remove_tree(std::string const& path);
+/// Cuts a file to nothing, if it is there.
+void empty(std::string const& path) noexcept;
 void sync_file(std::string const& path);
 void sync_folder(std::string const& path);
 /// Bytes a user without privileges can still write.

@@ -16,17 +16,24 @@ namespace evener::checkpoints::hdf5 {
 
 namespace {
 
-/// Innermost entry first, as that one says what happened.
+/// Innermost entry first, as that one says what happened; the three innermost and the outermost.
 std::string error_stack() {
-    std::string text;
+    std::vector<std::string> entries;
     auto const add = [](unsigned, H5E_error2_t const* entry, void* data) -> herr_t {
-        auto& out = *static_cast<std::string*>(data);
-        fmt::format_to(std::back_inserter(out), "{}{}: {}", out.empty() ? "" : "; ",
-                       entry->func_name ? entry->func_name : "?", entry->desc ? entry->desc : "?");
+        std::string text = fmt::format("{}: {}", entry->func_name ? entry->func_name : "?",
+                                       entry->desc ? entry->desc : "?");
+        std::erase(text, '\n'); // ctime's, in the texts of failed writes
+        static_cast<std::vector<std::string>*>(data)->push_back(std::move(text));
         return 0;
     };
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, add, &text);
-    return text.empty() ? "no error stack" : text;
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, add, &entries);
+    if (entries.empty())
+        return "no error stack";
+    if (entries.size() > 4) {
+        entries[3] = "...";
+        entries.erase(entries.begin() + 4, entries.end() - 1);
+    }
+    return fmt::format("{}", fmt::join(entries, "; "));
 }
 
 /// HDF5 keeps the system's error number only inside its texts: "..., errno = 28, ...".
@@ -62,8 +69,8 @@ void cut(Box const& box, std::int64_t first, std::int64_t max_elements, UseBlock
     }
 }
 
-Dataspace select(Dataset const& dataset, Box const& box, std::string const& path) {
-    Dataspace space{EVENER_HDF5(path, H5Dget_space(dataset.get()))};
+Dataspace select(hid_t dataset, Box const& box, std::string const& path) {
+    Dataspace space{EVENER_HDF5(path, H5Dget_space(dataset))};
     int const rank = EVENER_HDF5(path, H5Sget_simple_extent_ndims(space.get()));
     if (rank != static_cast<int>(box.offset.size()))
         throw core::CheckpointError{path,
@@ -91,20 +98,25 @@ void fail(char const* call, std::string const& path) {
     throw core::CheckpointError{path, fmt::format("{} failed [HDF5: {}]", name, stack)};
 }
 
-void quiet_errors() {
+void prepare_library() {
+    // Its exit handler would write to files that were given up.
+    static herr_t const no_exit_handler = H5dont_atexit();
+    static_cast<void>(no_exit_handler);
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
 }
 
 File create_file(std::string const& path) {
-    quiet_errors();
+    prepare_library();
     Properties const access{EVENER_HDF5(path, H5Pcreate(H5P_FILE_ACCESS))};
     EVENER_HDF5(path, H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG));
+    // No sieve buffer: data is written, or refused, in H5Dwrite and not when something is closed.
+    EVENER_HDF5(path, H5Pset_sieve_buf_size(access.get(), 0));
     return File{
         EVENER_HDF5(path, H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()))};
 }
 
 File open_file(std::string const& path) {
-    quiet_errors();
+    prepare_library();
     return File{EVENER_HDF5(path, H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT))};
 }
 
@@ -125,18 +137,18 @@ void for_each_block(Box const& box, std::int64_t max_elements, UseBlock const& u
     cut(box, 0, max_elements, use);
 }
 
-void write_box(Dataset const& dataset, Box const& box, float const* src, std::string const& path) {
+void write_box(hid_t dataset, Box const& box, float const* src, std::string const& path) {
     Dataspace const file = select(dataset, box, path);
     Dataspace const memory = memory_of(box, path);
-    EVENER_HDF5(path, H5Dwrite(dataset.get(), H5T_NATIVE_FLOAT, memory.get(), file.get(),
-                               H5P_DEFAULT, src));
+    EVENER_HDF5(path,
+                H5Dwrite(dataset, H5T_NATIVE_FLOAT, memory.get(), file.get(), H5P_DEFAULT, src));
 }
 
-void read_box(Dataset const& dataset, Box const& box, float* dst, std::string const& path) {
+void read_box(hid_t dataset, Box const& box, float* dst, std::string const& path) {
     Dataspace const file = select(dataset, box, path);
     Dataspace const memory = memory_of(box, path);
-    EVENER_HDF5(
-        path, H5Dread(dataset.get(), H5T_NATIVE_FLOAT, memory.get(), file.get(), H5P_DEFAULT, dst));
+    EVENER_HDF5(path,
+                H5Dread(dataset, H5T_NATIVE_FLOAT, memory.get(), file.get(), H5P_DEFAULT, dst));
 }
 
 } // namespace evener::checkpoints::hdf5

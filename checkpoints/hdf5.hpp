@@ -46,8 +46,9 @@ Result checked(Result result, char const* call, std::string const& path) {
     return result;
 }
 
-/// HDF5 prints its error stack to stderr unless told not to, per thread.
-void quiet_errors();
+/// Before anything else in a thread that calls HDF5: it then prints no error stacks to stderr, and
+/// does nothing at exit.
+void prepare_library();
 
 /// A new file, replacing an old one; with `open_degree` strong: closing it closes what is open in
 /// it.
@@ -69,8 +70,8 @@ using UseBlock = std::function<void(Box const&, std::int64_t, std::int64_t)>;
 void for_each_block(Box const& box, std::int64_t max_elements, UseBlock const& use);
 
 /// Moves one box between a dataset and contiguous memory.
-void write_box(Dataset const& dataset, Box const& box, float const* src, std::string const& path);
-void read_box(Dataset const& dataset, Box const& box, float* dst, std::string const& path);
+void write_box(hid_t dataset, Box const& box, float const* src, std::string const& path);
+void read_box(hid_t dataset, Box const& box, float* dst, std::string const& path);
 
 } // namespace evener::checkpoints::hdf5
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoints/model_view.hpp"
 
-#include "checkpoints/files.hpp"
 #include "checkpoints/hdf5.hpp"
 
 #include <fmt/format.h>
@@ -40,15 +39,32 @@ void map_slice(hdf5::Properties const& properties, TensorInfo const& tensor,
                                      slice.dataset().c_str(), part.get()));
 }
 
+hdf5::File create_in_memory(std::string const& path) {
+    constexpr std::size_t grow_by = std::size_t{1} << 20;
+    hdf5::prepare_library();
+    hdf5::Properties const access{EVENER_HDF5(path, H5Pcreate(H5P_FILE_ACCESS))};
+    EVENER_HDF5(path, H5Pset_fapl_core(access.get(), grow_by, 0));
+    return hdf5::File{
+        EVENER_HDF5(path, H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()))};
+}
+
+std::string image_of(hdf5::File const& file, std::string const& path) {
+    EVENER_HDF5(path, H5Fflush(file.get(), H5F_SCOPE_GLOBAL));
+    ssize_t const size = EVENER_HDF5(path, H5Fget_file_image(file.get(), nullptr, 0));
+    std::string image(static_cast<std::size_t>(size), '\0');
+    EVENER_HDF5(path, H5Fget_file_image(file.get(), image.data(), image.size()));
+    return image;
+}
+
 } // namespace
 
-void write_model_view(Manifest const& manifest, std::string const& folder) {
-    std::string const path = fmt::format("{}/{}", folder, model_view_name);
+std::string model_view_image(Manifest const& manifest) {
+    std::string const path = model_view_name;
     std::map<std::pair<std::string_view, std::string_view>, std::vector<SliceRecord const*>> slices;
     for (SliceRecord const& slice : manifest.slices)
         slices[{slice.kind, slice.name}].push_back(&slice);
 
-    hdf5::File file = hdf5::create_file(path);
+    hdf5::File const file = create_in_memory(path);
     write_note(file, "about",
                "every tensor whole, for people; a NaN may mean that a data file is missing: "
                "'evener inspect --verify' tells",
@@ -69,9 +85,7 @@ void write_model_view(Manifest const& manifest, std::string const& folder) {
                                  H5T_IEEE_F32LE, space.get(), links.get(), properties.get(),
                                  H5P_DEFAULT))};
         }
-    EVENER_HDF5(path, H5Fflush(file.get(), H5F_SCOPE_GLOBAL));
-    EVENER_HDF5(path, H5Fclose(file.release()));
-    files::sync_file(path);
+    return image_of(file, path);
 }
 
 } // namespace evener::checkpoints

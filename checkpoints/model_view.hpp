@@ -14,7 +14,7 @@ namespace evener::checkpoints {
 
 inline constexpr char const* model_view_name = "model.h5";
 
-/// Writes and syncs `folder`/model.h5. Throws IoError.
-void write_model_view(Manifest const& manifest, std::string const& folder);
+/// The bytes of model.h5, made in memory: HDF5 does not meet a full disk here.
+std::string model_view_image(Manifest const& manifest);
 
 } // namespace evener::checkpoints

@@ -89,7 +89,7 @@ void CheckpointReader::read_slice(SliceIndex index, TensorInfo const& tensor, co
     if (whole || !check) {
         hdf5::for_each_block(box_of(tensor, local), call_bytes_ / 4,
                              [&](hdf5::Box const& box, std::int64_t first, std::int64_t size) {
-                                 hdf5::read_box(dataset, box, dst + first, path);
+                                 hdf5::read_box(dataset.get(), box, dst + first, path);
                                  if (check)
                                      hasher.add(dst + first, static_cast<std::size_t>(4 * size));
                              });
@@ -101,7 +101,7 @@ void CheckpointReader::read_slice(SliceIndex index, TensorInfo const& tensor, co
         hdf5::for_each_block(
             box_of(tensor, {0, record.rows.size()}), most,
             [&](hdf5::Box const& box, std::int64_t first, std::int64_t size) {
-                hdf5::read_box(dataset, box, scratch_.data(), path);
+                hdf5::read_box(dataset.get(), box, scratch_.data(), path);
                 hasher.add(scratch_.data(), static_cast<std::size_t>(4 * size));
                 core::Range const part = core::overlap(wanted, {first, first + size});
                 if (!part.empty())

@@ -74,20 +74,10 @@ void move_into_place(std::string const& out, std::int64_t step) {
         files::remove_tree(old);
 }
 
-FileRecord add_text(std::string const& folder, std::string const& name, std::string const& text) {
+FileRecord add_side_file(std::string const& folder, std::string const& name,
+                         std::string const& text) {
     files::write_text(fmt::format("{}/{}", folder, name), text);
     return FileRecord{name, static_cast<std::int64_t>(text.size()), digest_of(text)};
-}
-
-FileRecord add_model_view(std::string const& folder, Manifest const& manifest) {
-    write_model_view(manifest, folder);
-    std::string const path = fmt::format("{}/{}", folder, model_view_name);
-    FileRecord record{model_view_name, files::size_of(path).value_or(-1), {}};
-    Hasher hasher;
-    if (!files::add_bytes(hasher, files::open_for_reading(path), 0, record.bytes))
-        throw core::IoError{path, "cannot read back what was just written"};
-    record.digest = hasher.digest();
-    return record;
 }
 
 Manifest manifest_of(Description const& description, std::vector<WriterResult> const& writers) {
@@ -102,6 +92,15 @@ Manifest manifest_of(Description const& description, std::vector<WriterResult> c
         manifest.slices.insert(manifest.slices.end(), writer.slices.begin(), writer.slices.end());
     }
     return manifest;
+}
+
+/// The folder that the last commit named; empty if there is none.
+std::string latest_name(std::string const& out) {
+    std::string const path = fmt::format("{}/latest", out);
+    std::string name = files::size_of(path) ? files::read_text(path) : "";
+    if (name.ends_with('\n'))
+        name.pop_back();
+    return name;
 }
 
 struct Candidate {
@@ -178,10 +177,11 @@ CheckpointInfo commit(std::string const& out, Description const& description,
     if (auto const misfits = misfit_files(manifest, folder); !misfits.empty())
         throw core::CheckpointError{folder, fmt::format("{}", fmt::join(misfits, "; "))};
 
-    manifest.side_files.push_back(add_text(folder, "job.toml", description.job_toml));
+    manifest.side_files.push_back(add_side_file(folder, "job.toml", description.job_toml));
     if (!description.plan_toml.empty())
-        manifest.side_files.push_back(add_text(folder, "plan.toml", description.plan_toml));
-    manifest.side_files.push_back(add_model_view(folder, manifest));
+        manifest.side_files.push_back(add_side_file(folder, "plan.toml", description.plan_toml));
+    manifest.side_files.push_back(
+        add_side_file(folder, model_view_name, model_view_image(manifest)));
     validate(manifest, folder);
     files::sync_folder(folder);
     std::string const path = fmt::format("{}/{}", folder, manifest_name);
@@ -221,7 +221,10 @@ std::vector<std::string> prune(std::string const& out, int keep) {
     EVENER_EXPECT(keep >= 1);
     std::vector<std::string> deleted;
     std::vector<CheckpointInfo> const valid = list(out, Depth::sizes);
+    std::string const latest = latest_name(out);
     for (std::size_t i = static_cast<std::size_t>(keep); i < valid.size(); ++i) {
+        if (step_folder_name(valid[i].manifest.state.step) == latest)
+            continue;
         // Renamed first: a delete that is interrupted leaves no half a checkpoint under its name.
         std::string const doomed = path_of(out, valid[i].manifest.state.step, being_written);
         files::rename(valid[i].folder, doomed);

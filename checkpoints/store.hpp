@@ -63,8 +63,9 @@ std::vector<CheckpointInfo> list(std::string const& out, Depth depth, Notice con
 std::optional<CheckpointInfo> find_newest_valid(std::string const& out, Depth depth,
                                                 Notice const& notice = {});
 
-/// Deletes all but the newest `keep` >= 1 checkpoints and returns the folders deleted. Folders that
-/// are no valid checkpoints are neither counted nor touched.
+/// Deletes all but the newest `keep` >= 1 checkpoints and returns the folders deleted. Never the
+/// one committed last, also if its step is not the highest (a run resumed from an older one).
+/// Folders that are no valid checkpoints are neither counted nor touched.
 std::vector<std::string> prune(std::string const& out, int keep);
 
 } // namespace evener::checkpoints

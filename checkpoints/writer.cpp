@@ -27,14 +27,25 @@ hdf5::Properties slice_properties(std::string const& path) {
     return properties;
 }
 
-hdf5::Dataset make_dataset(hdf5::File const& file, SliceRecord const& record,
-                           std::vector<std::int64_t> const& extents, std::string const& path) {
+/// The dataset of a slice, written and still open; not an owner, because HDF5 1.10 crashes later
+/// when something is closed that could not be written.
+hid_t write_dataset(hdf5::File const& file, SliceData const& slice, std::string const& path,
+                    std::int64_t call_bytes) {
+    std::vector<std::int64_t> extents = slice.shape;
+    extents.front() = slice.rows.size();
     hdf5::Dataspace const space = hdf5::make_space(extents, path);
     hdf5::Properties const links = hdf5::link_with_parents(path);
     hdf5::Properties const properties = slice_properties(path);
-    return hdf5::Dataset{
-        EVENER_HDF5(path, H5Dcreate2(file.get(), record.dataset().c_str(), H5T_IEEE_F32LE,
-                                     space.get(), links.get(), properties.get(), H5P_DEFAULT))};
+    std::string const name = dataset_path(slice.kind, slice.name, slice.rows);
+    hid_t const dataset =
+        EVENER_HDF5(path, H5Dcreate2(file.get(), name.c_str(), H5T_IEEE_F32LE, space.get(),
+                                     links.get(), properties.get(), H5P_DEFAULT));
+    hdf5::Box const all{std::vector<hsize_t>(extents.size(), 0), {extents.begin(), extents.end()}};
+    hdf5::for_each_block(all, call_bytes / 4,
+                         [&](hdf5::Box const& box, std::int64_t first, std::int64_t) {
+                             hdf5::write_box(dataset, box, slice.data + first, path);
+                         });
+    return dataset;
 }
 
 } // namespace
@@ -47,40 +58,55 @@ SliceWriter::SliceWriter(std::string const& folder, int writer, std::int64_t cal
 }
 
 SliceWriter::SliceWriter(SliceWriter&&) noexcept = default;
-SliceWriter& SliceWriter::operator=(SliceWriter&&) noexcept = default;
-SliceWriter::~SliceWriter() = default;
 
-SliceRecord const& SliceWriter::write(SliceData const& slice) {
+SliceWriter::~SliceWriter() {
+    if (file_)
+        give_up();
+}
+
+SliceRecord SliceWriter::write(SliceData const& slice) {
     TensorInfo const tensor{slice.name, slice.shape};
     EVENER_EXPECT(file_ != nullptr && !slice.shape.empty() && slice.data != nullptr);
     EVENER_EXPECT(0 <= slice.rows.begin && !slice.rows.empty() && slice.rows.end <= tensor.rows());
-    hdf5::quiet_errors();
+    hdf5::prepare_library();
 
     SliceRecord record{slice.kind, slice.name, slice.rows, result_.file.name, 0, 0, {}};
     record.bytes = slice.rows.size() * tensor.row_bytes();
     record.digest = digest_of(slice.data, static_cast<std::size_t>(record.bytes));
 
-    std::vector<std::int64_t> extents = slice.shape;
-    extents.front() = slice.rows.size();
-    hdf5::Dataset const dataset = make_dataset(file_->id, record, extents, path_);
-    hdf5::Box const all{std::vector<hsize_t>(extents.size(), 0), {extents.begin(), extents.end()}};
-    hdf5::for_each_block(all, call_bytes_ / 4,
-                         [&](hdf5::Box const& box, std::int64_t first, std::int64_t) {
-                             hdf5::write_box(dataset, box, slice.data + first, path_);
-                         });
-
-    haddr_t const offset = H5Dget_offset(dataset.get());
-    if (offset == HADDR_UNDEF)
-        hdf5::fail("H5Dget_offset", path_);
-    record.offset = static_cast<std::int64_t>(offset);
+    try {
+        hid_t const dataset = write_dataset(file_->id, slice, path_, call_bytes_);
+        haddr_t const offset = H5Dget_offset(dataset);
+        if (offset == HADDR_UNDEF)
+            hdf5::fail("H5Dget_offset", path_);
+        record.offset = static_cast<std::int64_t>(offset);
+        EVENER_HDF5(path_, H5Dclose(dataset));
+    } catch (core::Error const&) {
+        give_up();
+        throw;
+    }
     result_.slices.push_back(std::move(record));
     return result_.slices.back();
 }
 
+/// A file that could not be written stays open in HDF5 until the process ends: closing it fails and
+/// leaves a dead identifier in HDF5's tables, which crashes the next close or the exit. It is
+/// emptied, as the disk may be full.
+void SliceWriter::give_up() noexcept {
+    static_cast<void>(file_->id.release());
+    file_.reset();
+    files::empty(path_);
+}
+
 WriterResult SliceWriter::finish() {
     EVENER_EXPECT(file_ != nullptr);
-    hdf5::quiet_errors();
-    EVENER_HDF5(path_, H5Fflush(file_->id.get(), H5F_SCOPE_GLOBAL));
+    hdf5::prepare_library();
+    try {
+        EVENER_HDF5(path_, H5Fflush(file_->id.get(), H5F_SCOPE_GLOBAL));
+    } catch (core::Error const&) {
+        give_up();
+        throw;
+    }
     EVENER_HDF5(path_, H5Fclose(file_->id.release()));
     file_.reset();
     files::sync_file(path_); // closing an HDF5 file leaves it in the page cache

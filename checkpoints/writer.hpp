@@ -26,17 +26,20 @@ class SliceWriter {
     /// Makes `folder`/data-NNNN.h5 (NNNN = `writer`), replacing one that is there. Throws IoError.
     SliceWriter(std::string const& folder, int writer, std::int64_t call_bytes = max_call_bytes);
     SliceWriter(SliceWriter&&) noexcept;
-    SliceWriter& operator=(SliceWriter&&) noexcept;
+    SliceWriter& operator=(SliceWriter&&) = delete;
+    /// Without finish() before, the file is emptied.
     ~SliceWriter();
 
     /// Appends one slice; the data may be reused on return. Slices over 2 GiB are fine. Throws
     /// IoError (disk full, read-only, ...), after which the file is lost.
-    SliceRecord const& write(SliceData const& slice);
+    SliceRecord write(SliceData const& slice);
 
     /// Flushes, closes and syncs the file to the disk. No write() after it.
     WriterResult finish();
 
   private:
+    void give_up() noexcept;
+
     std::string path_;
     std::int64_t call_bytes_;
     std::unique_ptr<hdf5::OpenFile> file_;

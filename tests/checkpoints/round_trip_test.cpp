@@ -13,7 +13,9 @@
 #include "sample.hpp"
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <random>
+#include <thread>
 
 namespace evener::checkpoints {
 
@@ -92,6 +94,8 @@ TEST(RoundTrip, EqualStatesGiveEqualFiles) {
     TemporaryFolder const a;
     TemporaryFolder const b;
     std::string const first = sample::save(a.path(), 5);
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds{1100}); // HDF5's time stamps are in seconds
     std::string const second = sample::save(b.path(), 5);
     for (auto const& entry : std::filesystem::directory_iterator{first})
         EXPECT_EQ(sample::slurp(entry.path()),
