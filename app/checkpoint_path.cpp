@@ -10,7 +10,8 @@
 namespace evener::app {
 
 std::string checkpoint_of(std::string const& path) {
-    if (std::filesystem::exists(std::filesystem::path{path} / checkpoints::manifest_name))
+    std::error_code ignored; // a path that cannot be looked at has no checkpoint
+    if (std::filesystem::exists(std::filesystem::path{path} / checkpoints::manifest_name, ignored))
         return path;
     auto const newest = checkpoints::find_newest_valid(
         path, checkpoints::Depth::sizes,

@@ -101,21 +101,23 @@ void check_plan(program::Plan const& plan, model::Model const& model,
 
 namespace {
 
+void require_proven(std::vector<schedule::Problem> const& problems) {
+    if (problems.empty())
+        return;
+    std::string text = "the programs of this plan are not proven:";
+    for (std::size_t i = 0; i < std::min<std::size_t>(5, problems.size()); ++i)
+        text += fmt::format("\n  rank {} instruction {}: {}", problems[i].rank.value,
+                            problems[i].instruction.value, problems[i].message);
+    throw core::ContractViolation{text};
+}
+
 program::ProgramSet lower_verified(program::Plan const& plan, model::Model const& model,
                                    schedule::LoweringOptions const& options, Proof proof) {
     program::ProgramSet set =
         schedule::lower(plan, model, schedule::generate(plan, options.kind), options);
     if (proof == Proof::trust)
         return set;
-    auto const problems =
-        schedule::verify(set, model, options.device_workspace_bytes, options.moments);
-    if (!problems.empty()) {
-        std::string text = "the programs of this plan are not proven:";
-        for (std::size_t i = 0; i < std::min<std::size_t>(5, problems.size()); ++i)
-            text += fmt::format("\n  rank {} instruction {}: {}", problems[i].rank.value,
-                                problems[i].instruction.value, problems[i].message);
-        throw core::ContractViolation{text};
-    }
+    require_proven(schedule::verify(set, model, options.device_workspace_bytes, options.moments));
     return set;
 }
 
@@ -132,6 +134,8 @@ Programs make_programs(program::Plan const& plan, model::Model const& model,
     if (train) {
         options.kind = program::ProgramKind::train;
         programs.train = lower_verified(plan, model, options, proof);
+        if (proof == Proof::verify)
+            require_proven(schedule::verify_persistent(*programs.train, programs.evaluate));
     }
     return programs;
 }

@@ -24,16 +24,20 @@ core::ExitCode run(comm::MpiSession const& mpi, EvaluateOptions const& options) 
     Evaluation evaluation{
         mpi, {options.run, options.context, options.batch, runtime::HeadOutput::losses}};
     std::int64_t const length = evaluation.model->config().sequence_length;
+    std::optional<std::int32_t> ignore; // what did not count in training does not count here
+    if (evaluation.job.data.ignore_token >= 0)
+        ignore = static_cast<std::int32_t>(evaluation.job.data.ignore_token);
     std::optional<io::TokenDataset> data;
     together(mpi, true, [&] {
-        data.emplace(options.data, *format, length);
+        data.emplace(options.data, *format, length, ignore);
         if (options.context == 0)
             return;
         // Short windows are cut out of longer samples, so that few are lost between two.
         std::int64_t longest = 0;
         for (io::TokenFile const& shard : data->shards())
             longest = std::max(longest, shard.tokens() - 1);
-        data.emplace(options.data, *format, std::max(length, std::min<std::int64_t>(longest, 256)));
+        data.emplace(options.data, *format, std::max(length, std::min<std::int64_t>(longest, 256)),
+                     ignore);
     });
     std::int64_t const batch = evaluation.session->plan().batch_size;
     double loss = 0;
@@ -45,10 +49,9 @@ core::ExitCode run(comm::MpiSession const& mpi, EvaluateOptions const& options) 
         loss = runtime::evaluate(*evaluation.session, tokens, tokens.batches());
     }
     if (mpi.rank() == 0)
-        fmt::print("{}: step {}, context {}, {} samples: loss {:.4f} nats per token "
+        fmt::print("{}: step {}, context {}: loss {:.4f} nats per token "
                    "(perplexity {:.3f})\n",
-                   evaluation.folder, evaluation.step, length, data->samples(), loss,
-                   std::exp(loss));
+                   evaluation.folder, evaluation.step, length, loss, std::exp(loss));
     return core::ExitCode::done;
 }
 

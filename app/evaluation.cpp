@@ -51,7 +51,7 @@ Evaluation::Evaluation(comm::MpiSession const& mpi, EvaluationInput const& input
                                   .train = std::nullopt,
                                   .evaluate = std::move(programs.evaluate),
                                   .device_workspace_bytes = programs.device_workspace_bytes[rank],
-                                  .arena = {0, engine.device->threads()},
+                                  .arena = {engine.device->threads()},
                                   .adamw = false,
                                   .head = input.head}});
         runtime::load_parameters(*session, *reader, runtime::Load::parameters);

@@ -41,17 +41,20 @@ void print_manifest(std::string const& folder, checkpoints::Manifest const& mani
 
 core::ExitCode inspect(InspectOptions const& options) {
     namespace fs = std::filesystem;
-    bool const one = fs::exists(fs::path{options.path} / checkpoints::manifest_name);
+    std::error_code ignored;
+    bool const one = fs::exists(fs::path{options.path} / checkpoints::manifest_name, ignored);
+    bool whole = true;
     std::vector<std::string> folders;
     if (one) {
         folders.push_back(options.path);
         if (!options.verify)
             print_manifest(options.path, checkpoints::read_manifest(options.path));
     } else {
-        auto const found =
-            checkpoints::list(options.path, checkpoints::Depth::sizes, [](std::string const& line) {
-                fmt::print(stderr, "warning: {}\n", line);
-            });
+        auto const found = checkpoints::list(options.path, checkpoints::Depth::sizes,
+                                             [&](std::string const& line) {
+                                                 fmt::print(stderr, "warning: {}\n", line);
+                                                 whole = false;
+                                             });
         if (found.empty())
             checkpoint_of(options.path); // says why there is none
         print_list(found);
@@ -60,7 +63,6 @@ core::ExitCode inspect(InspectOptions const& options) {
     }
     if (!options.verify)
         return core::ExitCode::done;
-    bool whole = true;
     for (std::string const& folder : folders) {
         std::vector<std::string> const problems = checkpoints::verify(folder);
         for (std::string const& problem : problems)

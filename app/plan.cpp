@@ -36,15 +36,18 @@ core::ExitCode plan(JobOptions const& options) {
     // Other ranks are taken to be like this machine.
     RankFacts facts;
     facts.gflops[0] = 1;
-    facts.gflops[1] = device->supports(core::DType::bfloat16) ? 2 : 0;
+    facts.gflops[1] = device->supports(core::DType::bfloat16) ? 1 : 0; // equal: auto is float32
     std::vector<RankFacts> const ranks(static_cast<std::size_t>(rank_count(job, options)), facts);
+    if (job.precision.compute == job::Compute::automatic)
+        fmt::print("'precision.compute' is \"auto\": float32 assumed; train measures, and may take "
+                   "bfloat16\n");
     if (job.plan.groups.empty()) {
         fmt::print("no [[plan.groups]]: {} ranks of equal speed assumed\n", ranks.size());
         planner::DefaultPlanInput input{job.train.batch_size, job.train.microbatch_size, {}, {}};
         input.rank_speeds.assign(ranks.size(), 1.0);
-        input.compute_types.assign(ranks.size(), job.precision.compute == job::Compute::float32
-                                                     ? core::DType::float32
-                                                     : automatic_types(ranks).front());
+        input.compute_types.assign(ranks.size(), job.precision.compute == job::Compute::bfloat16
+                                                     ? core::DType::bfloat16
+                                                     : core::DType::float32);
         job.plan = runtime::plan_words(planner::default_plan(model, input), job.plan);
     }
     program::Plan const plan = runtime::plan_of(job, automatic_types(ranks));

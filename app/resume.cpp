@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/resume.hpp"
 
+#include "checkpoints/manifest.hpp"
 #include "checkpoints/reader.hpp"
 #include "checkpoints/store.hpp"
 #include "checkpoints/verify.hpp"
@@ -21,10 +22,18 @@ std::string find_folder(job::Job const& job) {
     auto const notice = [](std::string const& line) {
         core::log::root(core::log::Level::warn, "{}", line);
     };
-    if (resume != "auto" && resume != "never")
-        return checkpoint_of(resume);
     auto const newest =
         checkpoints::find_newest_valid(job.run.out, checkpoints::Depth::sizes, notice);
+    if (resume != "auto" && resume != "never") {
+        std::string const folder = checkpoint_of(resume);
+        std::int64_t const step = checkpoints::read_manifest(folder).state.step;
+        if (newest && newest->manifest.state.step > step)
+            throw core::ConfigError{fmt::format(
+                "'{}' holds checkpoints up to step {} (newer than step {} of '{}', and the next "
+                "resume would take them); choose another 'run.out' or move them away",
+                job.run.out, newest->manifest.state.step, step, folder)};
+        return folder;
+    }
     if (!newest)
         return {};
     if (resume == "never")
@@ -56,6 +65,12 @@ std::string optimizer_name(job::Job const& job) {
     return job.optimizer.kind == job::OptimizerKind::adamw ? "adamw" : "sgd";
 }
 
+/// What decides, beside seed and data, which sample comes when.
+checkpoints::KeyValues sample_keys(job::Job const& job) {
+    return {{"model.sequence_length", fmt::to_string(job.model.sequence_length)},
+            {"data.shuffle", job.data.shuffle ? "true" : "false"}};
+}
+
 void require_same_training(checkpoints::TrainingState const& state, job::Job const& job,
                            std::string const& data_fingerprint, std::string const& folder) {
     std::string const hint = "; to take only its weights, set 'model.init_from' and another "
@@ -69,6 +84,13 @@ void require_same_training(checkpoints::TrainingState const& state, job::Job con
             fmt::format("checkpoint '{}' was made with 'run.seed' {}, the job says {} (the order "
                         "of the samples would change){}",
                         folder, state.seed, job.run.seed, hint)};
+    for (auto const& [key, value] : sample_keys(job))
+        if (auto const found = state.extra.find(key);
+            found != state.extra.end() && found->second != value)
+            throw core::ConfigError{
+                fmt::format("checkpoint '{}' was made with '{}' {}, the job says {} (samples would "
+                            "be skipped or repeated){}",
+                            folder, key, found->second, value, hint)};
     if (state.data_fingerprint != data_fingerprint)
         throw core::ConfigError{
             fmt::format("checkpoint '{}' was trained on other data (fingerprint {}, now {}; the "
@@ -76,11 +98,29 @@ void require_same_training(checkpoints::TrainingState const& state, job::Job con
                         folder, state.data_fingerprint, data_fingerprint, hint)};
 }
 
+/// The same groups, but for compute types that the job leaves to measurement.
+bool same_groups(job::Plan const& stored, job::Job const& job) {
+    std::vector<job::Group> groups = stored.groups;
+    if (groups.size() != job.plan.groups.size())
+        return false;
+    for (std::size_t g = 0; g < groups.size(); ++g)
+        if (job::compute_of(job.precision, job.plan.groups[g]) == job::Compute::automatic)
+            groups[g].compute = job.plan.groups[g].compute;
+    return groups == job.plan.groups;
+}
+
+/// The plan in force when the checkpoint was written, with the types that were measured then: a
+/// resumed job must not measure another.
 std::optional<job::Plan> plan_of_checkpoint(checkpoints::CheckpointReader const& reader,
                                             job::Job const& job, int ranks) {
-    if (!job.plan.groups.empty() || job.plan.replan)
+    if (job.plan.replan)
         return std::nullopt;
     job::Plan plan = job::parse_plan_text(reader.text("plan.toml"), "plan.toml");
+    if (!job.plan.groups.empty())
+        return same_groups(plan, job) ? std::optional{plan} : std::nullopt;
+    if (job.precision.compute != job::Compute::automatic)
+        for (job::Group& group : plan.groups)
+            group.compute = job::GroupCompute::as_job;
     std::size_t planned = 0;
     for (job::Group const& group : plan.groups)
         planned += group.ranks.size();
@@ -107,12 +147,15 @@ Resume find_resume(comm::MpiSession const& mpi, job::Job const& job, model::Mode
     resume.state.seed = job.run.seed;
     resume.state.optimizer = optimizer_name(job);
     resume.state.data_fingerprint = data_fingerprint;
+    resume.state.extra = sample_keys(job);
+    std::int64_t source_step = 0;
     std::string const source = resume.folder.empty() ? resume.init_from : resume.folder;
     if (source.empty())
         return resume;
     together(mpi, true, [&] {
         checkpoints::CheckpointReader const reader{source};
         require_same_model(reader.manifest(), model, source);
+        source_step = reader.manifest().state.step;
         if (mpi.rank() == 0 && job.checkpoint.verify_on_load)
             require_whole(source, reader.manifest());
         if (resume.folder.empty())
@@ -122,8 +165,7 @@ Resume find_resume(comm::MpiSession const& mpi, job::Job const& job, model::Mode
         resume.plan = plan_of_checkpoint(reader, job, mpi.size());
     });
     core::log::root(core::log::Level::info, "{} '{}' (step {})",
-                    resume.folder.empty() ? "weights from" : "resuming from", source,
-                    resume.state.step);
+                    resume.folder.empty() ? "weights from" : "resuming from", source, source_step);
     return resume;
 }
 

@@ -19,7 +19,7 @@ struct Resume {
     std::string init_from; ///< checkpoint that only gives the weights; empty = none
     checkpoints::TrainingState state;
     std::optional<job::Plan>
-        plan; ///< of the checkpoint, when this job has as many ranks and no own
+        plan; ///< of the checkpoint, when it goes on with the same groups or has none
 };
 
 /// Collective. Throws core::ConfigError on every rank when the checkpoint is of another model,

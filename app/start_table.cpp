@@ -19,17 +19,12 @@ std::string rank_list(std::vector<core::RankId> const& ranks) {
     return fmt::format("{}", fmt::join(values, ","));
 }
 
-/// "embedding, 2 x (attention, feed_forward)" would be long: first and last layer say enough.
+/// First and last layer of a run.
 std::string layer_text(model::Model const& model, core::Range layers) {
-    auto const name = [&](std::int64_t layer) {
-        std::string_view const kind = model.layer(core::LayerId{layer}).kind();
-        if (kind == "embedding" || kind == "head")
-            return std::string{kind};
-        return fmt::format("{} {}", kind, (layer - 1) / 2);
-    };
+    std::string const first = model.layer(core::LayerId{layers.begin}).name();
     if (layers.size() == 1)
-        return name(layers.begin);
-    return fmt::format("{} to {}", name(layers.begin), name(layers.end - 1));
+        return first;
+    return first + " to " + model.layer(core::LayerId{layers.end - 1}).name();
 }
 
 } // namespace

@@ -20,22 +20,6 @@ namespace evener::app {
 
 namespace {
 
-io::TokenFormat token_format(job::Format format) {
-    switch (format) {
-    case job::Format::automatic:
-        return io::TokenFormat::automatic;
-    case job::Format::llmc:
-        return io::TokenFormat::llmc;
-    case job::Format::uint16:
-        return io::TokenFormat::uint16;
-    case job::Format::uint32:
-        return io::TokenFormat::uint32;
-    case job::Format::megatron:
-        return io::TokenFormat::megatron;
-    }
-    return io::TokenFormat::automatic;
-}
-
 core::log::Level log_level(job::LogLevel level) {
     return static_cast<core::log::Level>(level);
 }
@@ -69,7 +53,7 @@ Data open_data(comm::MpiSession const& mpi, job::Job const& job) {
     if (job.data.ignore_token >= 0)
         ignore = static_cast<std::int32_t>(job.data.ignore_token);
     together(mpi, true, [&] {
-        io::TokenFormat const format = token_format(job.data.format);
+        io::TokenFormat const format = *io::token_format_named(job::name_of(job.data.format));
         data.train.emplace(job.data.train, format, job.model.sequence_length, ignore);
         if (!job.data.validation.empty())
             data.validation.emplace(job.data.validation, format, job.model.sequence_length, ignore);
@@ -87,6 +71,10 @@ program::Plan choose_plan(Engine const& engine, job::Job& job, model::Model cons
                                 (job.precision.compute == job::Compute::automatic &&
                                  facts.automatic() == core::DType::bfloat16);
             input.compute_types.push_back(narrow ? core::DType::bfloat16 : core::DType::float32);
+            if (facts.rate(input.compute_types.back()) == 0)
+                throw core::ConfigError{
+                    "'precision.compute' is \"bfloat16\", which a rank's processor cannot compute "
+                    "in; set it to \"auto\" or \"float32\""};
             input.rank_speeds.push_back(facts.rate(input.compute_types.back()));
         }
         program::Plan const automatic = planner::default_plan(model, input);
@@ -97,6 +85,7 @@ program::Plan choose_plan(Engine const& engine, job::Job& job, model::Model cons
     }
     program::Plan const plan = runtime::plan_of(job, automatic_types(engine.ranks));
     check_plan(plan, model, engine.ranks);
+    job.plan = runtime::plan_words(plan, job.plan); // with the compute types in force
     return plan;
 }
 
@@ -109,14 +98,47 @@ double matrix_gflops(program::Plan const& plan, Engine const& engine) {
     return sum;
 }
 
+std::int64_t arena_bytes(Programs const& programs, std::size_t rank) {
+    return std::max(programs.train->programs[rank].arena_bytes,
+                    programs.evaluate.programs[rank].arena_bytes);
+}
+
+/// This rank's part of the node's snapshot for checkpoints; a rank alone on its node needs none.
+std::int64_t snapshot_bytes(comm::MpiSession const& mpi, Programs const& programs,
+                            std::int64_t moments) {
+    std::int64_t bytes = 0;
+    if (mpi.node().size() > 1)
+        for (program::Bucket const& bucket : programs.train->buckets)
+            bytes += 4 * (1 + moments) * bucket.shard_of(core::RankId{mpi.rank()}).size();
+    return bytes;
+}
+
+/// All ranks of a node ask before one of them allocates. Collective.
+void require_node_memory(comm::MpiSession const& mpi, Programs const& programs,
+                         std::int64_t moments) {
+    std::int64_t const mine = arena_bytes(programs, static_cast<std::size_t>(mpi.rank())) +
+                              snapshot_bytes(mpi, programs, moments);
+    std::int64_t const needed = mpi.node().all_sum(std::vector<std::int64_t>{mine}).front();
+    std::int64_t const available = device::available_memory_bytes();
+    together(mpi, true, [&] {
+        if (available >= 0 && needed > available)
+            throw core::DeviceError{
+                0, false,
+                fmt::format("the ranks of host '{}' need {:.0f} MB together (it has {:.0f} MB "
+                            "available); use more nodes, a smaller microbatch or a smaller model",
+                            mpi.hosts()[static_cast<std::size_t>(mpi.rank())],
+                            static_cast<double>(needed) / 1e6,
+                            static_cast<double>(available) / 1e6)};
+    });
+    mpi.world().barrier();
+}
+
 /// Collective.
 void print_start(comm::MpiSession const& mpi, Engine const& engine, Programs const& programs,
                  model::Model const& model, std::int64_t moments) {
     OtherMemory mine;
     mine.outside = cluster::resident_bytes();
-    if (mpi.node().size() > 1)
-        for (program::Bucket const& bucket : programs.train->buckets)
-            mine.snapshot += 4 * (1 + moments) * bucket.shard_of(core::RankId{mpi.rank()}).size();
+    mine.snapshot = snapshot_bytes(mpi, programs, moments);
     std::vector<OtherMemory> other;
     for (auto const& rank :
          comm::all_gather_values(mpi.world(), std::span<OtherMemory const>{&mine, 1}))
@@ -126,12 +148,6 @@ void print_start(comm::MpiSession const& mpi, Engine const& engine, Programs con
     fmt::print(stderr, "{}\n{}\n{}\n{} parameters\n\n", machine_table(mpi, engine),
                plan_table(programs.evaluate.plan, model), memory_table(*programs.train, other),
                model.parameter_elements());
-}
-
-std::int64_t node_bytes(comm::MpiSession const& mpi, Programs const& programs) {
-    std::int64_t const mine =
-        programs.train->programs[static_cast<std::size_t>(mpi.rank())].arena_bytes;
-    return mpi.node().all_sum(std::vector<std::int64_t>{mine}).front();
 }
 
 void load_or_initialize(comm::MpiSession const& mpi, runtime::Session& session, job::Job const& job,
@@ -186,7 +202,7 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
             "{} microbatches over {} groups need more message tags than MPI has ({}); raise "
             "'train.microbatch_size'",
             plan.microbatch_count(), plan.chunks.size(), transport.max_tag())};
-    device::ArenaOptions const arena{node_bytes(mpi, programs), engine.device->threads()};
+    require_node_memory(mpi, programs, adamw ? 2 : 0);
     std::unique_ptr<runtime::Session> session;
     together(mpi, true, [&] {
         session.reset(new runtime::Session{
@@ -198,7 +214,7 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
              .evaluate = std::move(programs.evaluate),
              .device_workspace_bytes =
                  programs.device_workspace_bytes[static_cast<std::size_t>(mpi.rank())],
-             .arena = arena,
+             .arena = {engine.device->threads()},
              .adamw = adamw}});
     });
     load_or_initialize(mpi, *session, job, resume);

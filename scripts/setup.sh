@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# setup.sh [LEVEL ...]: installs what Evener is built from on Debian 12 (apt-get, as root or through sudo) and
-# builds Kokkos into the cache folder (setup_kokkos.sh, which takes the levels). Safe to repeat: what is there stays, and
-# with everything there nothing is asked of the network. EVENER_NO_APT=1 skips the packages, for
+# setup.sh [LEVEL ...]: installs what Evener is built from on Debian 12 (apt-get, as root or through
+# sudo) and builds Kokkos into the cache folder (setup_kokkos.sh, which takes the levels). Safe to
+# repeat: what is there stays, and with everything there nothing is asked of the network. EVENER_NO_APT=1 skips the packages, for
 # machines whose libraries come from elsewhere (README.md, "Without root").
 set -euo pipefail
 
@@ -15,7 +15,7 @@ packages=(
     libopenmpi-dev openmpi-bin libhdf5-dev libdnnl-dev ocl-icd-opencl-dev opencl-c-headers
     libtomlplusplus-dev libcli11-dev libfmt-dev nlohmann-json3-dev libxxhash-dev libhwloc-dev
     # tests; h5py and h5dump read what Evener writes
-    libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev python3-h5py hdf5-tools
+    libgtest-dev libgmock-dev librapidcheck-dev python3-h5py hdf5-tools
     # the text of the quickstart
     bible-kjv
 )

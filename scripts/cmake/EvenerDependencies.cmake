@@ -2,7 +2,7 @@
 # The libraries Evener is built on, all by find_package or pkg-config; nothing is downloaded.
 # Imported targets: MPI::MPI_CXX hdf5::hdf5 DNNL::dnnl tomlplusplus::tomlplusplus CLI11::CLI11
 # fmt::fmt nlohmann_json::nlohmann_json PkgConfig::xxhash PkgConfig::hwloc; with tests GTest::gtest
-# GTest::gmock benchmark::benchmark rapidcheck. Kokkos: see EvenerKokkos.cmake (host plug-in only).
+# GTest::gmock rapidcheck. Kokkos: see EvenerKokkos.cmake (host plug-in only).
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 
@@ -23,6 +23,5 @@ pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
 
 if(EVENER_BUILD_TESTS)
   find_package(GTest 1.12 REQUIRED)
-  find_package(benchmark REQUIRED)
   find_package(rapidcheck REQUIRED)
 endif()

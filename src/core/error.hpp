@@ -14,7 +14,7 @@
 
 namespace evener::core {
 
-/// What the process returns. DESIGN: 75 means "stopped early and resumable" (EX_TEMPFAIL).
+/// What the process returns. 75 means "stopped early and resumable" (EX_TEMPFAIL).
 enum class ExitCode : int {
     done = 0,
     internal = 1,

@@ -22,15 +22,13 @@ double mebibytes(std::int64_t bytes) {
     return static_cast<double>(bytes) / (1 << 20);
 }
 
-void check_available(std::int64_t bytes, std::int64_t node_bytes) {
-    std::int64_t const needed = std::max(bytes, node_bytes);
+void check_available(std::int64_t bytes) {
     std::int64_t const available = available_memory_bytes();
-    if (available >= 0 && needed > available)
+    if (available >= 0 && bytes > available)
         throw core::DeviceError{
             ENOMEM, false,
-            fmt::format("this node's arenas take {:.1f} MiB, this rank's {:.1f} MiB of them (the "
-                        "node has {:.1f} MiB available) {}",
-                        mebibytes(needed), mebibytes(bytes), mebibytes(available), remedy)};
+            fmt::format("this rank's arena takes {:.1f} MiB (the node has {:.1f} MiB available) {}",
+                        mebibytes(bytes), mebibytes(available), remedy)};
 }
 
 void touch(std::byte* base, std::int64_t bytes, int threads) {
@@ -57,7 +55,7 @@ Arena::Arena(std::int64_t bytes, ArenaOptions const& options) : bytes_{bytes} {
     EVENER_EXPECT(bytes >= 0);
     if (bytes == 0)
         return;
-    check_available(bytes, options.node_bytes);
+    check_available(bytes);
     std::int64_t const mapping_bytes = core::round_up(bytes, huge_page_bytes) + huge_page_bytes;
     void* const mapping = mmap(nullptr, static_cast<std::size_t>(mapping_bytes),
                                PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -13,9 +13,6 @@
 namespace evener::device {
 
 struct ArenaOptions {
-    /// What all ranks of this node take together, for the check against the memory that is left; 0:
-    /// this rank is alone.
-    std::int64_t node_bytes = 0;
     int threads = 1; ///< that touch the pages
 };
 

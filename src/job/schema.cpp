@@ -159,7 +159,7 @@ constexpr Key<Job> plan_keys[] = {
     {"receive_buffers", slot<&Job::plan, &Plan::receive_buffers>, IntegerBounds{0, 65536},
      "Receive buffers of each direction of a link; 0: as many as the schedule needs"},
     {"replan", slot<&Job::plan, &Plan::replan>, {},
-     "Make a new plan on resume instead of keeping the one in the run folder"},
+     "Make a new plan on resume instead of keeping the groups of the checkpoint's plan"},
     {"groups", slot<&Job::plan, &Plan::groups>, {},
      "Stage groups in the order of the model's layers; none: planned at start"},
 };

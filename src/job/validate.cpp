@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace evener::job {
 
 namespace {
@@ -108,6 +110,11 @@ void check_data(Data const& data, Model const& model, Findings& findings) {
             if ((*paths)[i].empty())
                 findings.add(fmt::format("{}[{}]", key, i),
                              fmt::format("'{}[{}]' is empty; use a path or a glob", key, i));
+    if (model.vocabulary > 0 && data.ignore_token >= model.vocabulary)
+        findings.add_about({"data.ignore_token", "model.vocabulary", "model.preset"},
+                           fmt::format("'data.ignore_token' is {} (the vocabulary ends at {}); use "
+                                       "an id below, or -1 for none",
+                                       data.ignore_token, model.vocabulary - 1));
     constexpr std::int64_t ids = 65536; // that two bytes can name
     if (data.format == Format::uint16 && model.vocabulary > ids)
         findings.add_about({"data.format", "model.vocabulary", "model.preset"},
@@ -157,6 +164,35 @@ void check_optimizer(Optimizer const& optimizer, Train const& train, Findings& f
                                        optimizer.learning_rate));
 }
 
+/// Every size that is computed from these stays far below 2^63 bytes.
+void check_sizes(Model const& model, Train const& train, Findings& findings) {
+    constexpr double most_bytes = 1e15;
+    auto const number = [](std::int64_t value) { return static_cast<double>(value); };
+    double const width =
+        std::max({number(model.hidden_size), 2 * number(model.ffn_size), number(model.vocabulary),
+                  number(model.heads + 2 * model.kv_heads) * number(model.head_size)});
+    double const layer = width * number(model.hidden_size) * 4;
+    double const tokens = number(train.batch_size) * number(model.sequence_length);
+    if (layer * number(model.layers) * 16 > most_bytes)
+        findings.add_about({"model.layers", "model.hidden_size", "model.ffn_size", "model.preset"},
+                           fmt::format("the model takes about {:.0e} bytes (over a million GB); "
+                                       "use smaller sizes",
+                                       layer * number(model.layers) * 4));
+    if (tokens * width * 4 > most_bytes)
+        findings.add_about({"train.batch_size", "model.sequence_length", "model.preset"},
+                           fmt::format("a batch has {:.0e} tokens (over a million GB of "
+                                       "activations); use a smaller batch or shorter sequences",
+                                       tokens));
+}
+
+void check_log(Log const& log, Run const& run, Findings& findings) {
+    if (!log.gradients.empty() && log.gradients == run.out)
+        findings.add_about({"log.gradients", "run.out"},
+                           fmt::format("'log.gradients' is {} (the run folder, where its records "
+                                       "would look like checkpoints); use another folder",
+                                       quoted(log.gradients)));
+}
+
 void check_checkpoint(Checkpoint const& checkpoint, Findings& findings) {
     std::string const& resume = checkpoint.resume;
     if (resume == "auto" || resume == "never")
@@ -191,6 +227,8 @@ void validate(Job const& job, ParseOptions const& options, Findings& findings) {
     check_train(job.train, job.data, findings);
     check_optimizer(job.optimizer, job.train, findings);
     check_checkpoint(job.checkpoint, findings);
+    check_sizes(job.model, job.train, findings);
+    check_log(job.log, job.run, findings);
     validate_plan(job.plan, &job.model, options, findings);
 }
 

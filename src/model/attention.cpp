@@ -17,7 +17,7 @@ namespace {
 class Attention final : public Layer {
   public:
     Attention(ModelConfig const& config, std::int64_t decoder_layer)
-        : config_{config}, q_size_{config.heads * config.head_size},
+        : config_{config}, decoder_layer_{decoder_layer}, q_size_{config.heads * config.head_size},
           kv_size_{config.kv_heads * config.head_size}, qkv_size_{q_size_ + 2 * kv_size_} {
         std::string const prefix = fmt::format("model.layers.{}.", decoder_layer);
         std::int64_t const hidden = config.hidden_size;
@@ -66,6 +66,7 @@ class Attention final : public Layer {
     }
 
     std::string_view kind() const override { return "attention"; }
+    std::string name() const override { return fmt::format("attention {}", decoder_layer_); }
     std::vector<Parameter> const& parameters() const override { return parameters_; }
 
     double forward_flops() const override {
@@ -198,6 +199,7 @@ class Attention final : public Layer {
     }
 
     ModelConfig config_;
+    std::int64_t decoder_layer_;
     std::int64_t q_size_, kv_size_, qkv_size_;
     std::int64_t qkv_ = 0, qkv_bias_ = 0, out_ = 0, out_bias_ = 0; // indices into parameters_
     std::vector<Parameter> parameters_;

@@ -25,7 +25,8 @@ std::vector<Phase> phases_of(ChunkPass pass) {
     return {};
 }
 
-Workspace workspace_of(ChunkLayout const& layout, ChunkPass pass, std::int64_t boundary) {
+Workspace workspace_of(ChunkLayout const& layout, ChunkPass pass, std::int64_t boundary,
+                       std::int64_t row) {
     std::int64_t area = 0;
     std::int64_t scratch = 0;
     for (LayerOperations const& layer : layout.operations) {
@@ -35,6 +36,8 @@ Workspace workspace_of(ChunkLayout const& layout, ChunkPass pass, std::int64_t b
             area = std::max(area, layer.kept_for_weights_bytes);
         for (Phase const phase : phases_of(pass))
             scratch = std::max(scratch, layer.scratch_of(phase));
+        if (pass == ChunkPass::evaluate && layer.scratch_of(Phase::next_token) > 0)
+            scratch = std::max(scratch, layer.scratch_of(Phase::next_token) + row);
     }
     bool const forwards = pass == ChunkPass::forward || pass == ChunkPass::evaluate;
     bool const has_boundary = forwards                             ? layout.has_output
@@ -74,8 +77,10 @@ ChunkLayout chunk_layout(Model const& model, core::Range layers, std::int64_t se
     }
     std::int64_t const boundary =
         core::round_up(boundary_bytes(model.config(), sequences, compute), tensor_alignment);
+    // The row of which the head gives logits stands behind the head's scratch.
+    std::int64_t const row = model.config().hidden_size * core::bytes_of(compute);
     for (int pass = 0; pass < chunk_pass_count; ++pass)
-        layout.workspace[pass] = workspace_of(layout, static_cast<ChunkPass>(pass), boundary);
+        layout.workspace[pass] = workspace_of(layout, static_cast<ChunkPass>(pass), boundary, row);
     return layout;
 }
 

@@ -15,7 +15,8 @@ namespace {
 
 class FeedForward final : public Layer {
   public:
-    FeedForward(ModelConfig const& config, std::int64_t decoder_layer) : config_{config} {
+    FeedForward(ModelConfig const& config, std::int64_t decoder_layer)
+        : config_{config}, decoder_layer_{decoder_layer} {
         std::string const prefix = fmt::format("model.layers.{}.", decoder_layer);
         std::int64_t const hidden = config.hidden_size;
         auto const output_std = static_cast<float>(
@@ -53,6 +54,7 @@ class FeedForward final : public Layer {
     }
 
     std::string_view kind() const override { return "feed_forward"; }
+    std::string name() const override { return fmt::format("feed-forward {}", decoder_layer_); }
     std::vector<Parameter> const& parameters() const override { return parameters_; }
 
     double forward_flops() const override {
@@ -167,6 +169,7 @@ class FeedForward final : public Layer {
     }
 
     ModelConfig config_;
+    std::int64_t decoder_layer_;
     std::int64_t gate_up_ = 0, gate_up_bias_ = 0, down_ = 0, down_bias_ = 0;
     std::vector<Parameter> parameters_;
 };

@@ -101,6 +101,8 @@ class Layer {
     virtual ~Layer() = default;
 
     virtual std::string_view kind() const = 0;
+    /// For people: "attention 3".
+    virtual std::string name() const { return std::string{kind()}; }
     /// Parameters this layer reads, in the order of its operand indices. Those it does not share
     /// with another layer stand one after the other, without gaps, wherever they are stored: a
     /// fused product reads several as one matrix.

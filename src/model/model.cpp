@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace evener::model {
 
 Model::Model(ModelConfig const& config) : config_{config} {
@@ -15,14 +13,14 @@ Model::Model(ModelConfig const& config) : config_{config} {
     }
     layers_.push_back(make_head(config));
 
+    std::map<std::string, std::int64_t> by_name; // a tied weight comes twice
     for (std::size_t l = 0; l < layers_.size(); ++l) {
         auto& ids = layer_parameters_.emplace_back();
         for (Parameter const& parameter : layers_[l]->parameters()) {
-            auto const known =
-                std::find_if(parameters_.begin(), parameters_.end(),
-                             [&](Parameter const& other) { return other.name == parameter.name; });
-            core::ParameterId const id{known - parameters_.begin()};
-            if (known == parameters_.end()) {
+            auto const [known, added] =
+                by_name.try_emplace(parameter.name, std::ssize(parameters_));
+            core::ParameterId const id{known->second};
+            if (added) {
                 parameters_.push_back(parameter);
                 parameter_layers_.emplace_back();
             }

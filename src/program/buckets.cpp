@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 namespace evener::program {
@@ -56,11 +57,16 @@ void add_members(Bucket& bucket, Plan const& plan) {
     std::map<core::RankId, core::DType> types;
     for (core::ChunkId const chunk : bucket.chunks) {
         Group const& group = plan.group_of(chunk);
+        double const sum =
+            std::accumulate(group.shard_weights.begin(), group.shard_weights.end(), 0.0);
         for (std::size_t member = 0; member < group.ranks.size(); ++member) {
             core::RankId const rank = group.ranks[member];
             if (has_work(plan, group, member))
                 holders.insert(rank);
-            weights[rank] = group.shard_weights[member];
+            // Parts of a group of size n weigh n together, so groups share by their numbers of
+            // ranks.
+            weights[rank] =
+                group.shard_weights[member] / sum * static_cast<double>(group.ranks.size());
             types[rank] = group.compute;
         }
     }

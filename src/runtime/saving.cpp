@@ -3,6 +3,7 @@
 
 #include "checkpoints/manifest.hpp"
 #include "checkpoints/writer.hpp"
+#include "core/log.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -130,9 +131,14 @@ void Saver::save(std::string const& out, checkpoints::Description description, i
             if (!text.empty())
                 writers.push_back(checkpoints::decode_writer_result(text));
         checkpoints::commit(out, description, writers);
-        if (keep > 0)
-            checkpoints::prune(out, keep);
     });
+    if (root && keep > 0) {
+        try {
+            checkpoints::prune(out, keep);
+        } catch (core::Error const& error) { // the new one is safe; old ones only take space
+            core::log::root(core::log::Level::warn, "old checkpoints stay: {}", error.what());
+        }
+    }
 }
 
 } // namespace evener::runtime

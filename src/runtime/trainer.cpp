@@ -27,6 +27,10 @@ double evaluate(Session& session, TokenSource const& tokens, std::int64_t batche
         loss += session.state().scalars.loss_sum;
         count += session.state().scalars.tokens;
     }
+    if (count == 0)
+        throw core::AgreedError{core::ExitCode::bad_input,
+                                "no target of the data counts (all are masked by "
+                                "'data.ignore_token'); check the data"};
     return loss / static_cast<double>(count);
 }
 
@@ -133,6 +137,7 @@ bool Trainer::accept(StepScalars const& scalars) {
                     scalars.loss_sum / static_cast<double>(scalars.tokens),
                     std::sqrt(scalars.squared_gradient_norm));
     if (train.on_nonfinite == job::OnNonfinite::report) {
+        reporter_.finish();
         core::log::root(core::log::Level::warn, "{}; the update was made all the same", what);
         return true;
     }
@@ -149,6 +154,7 @@ bool Trainer::accept(StepScalars const& scalars) {
             fmt::format("{} ({} steps in a row were skipped, 'train.nonfinite_limit' is {}); "
                         "lower the learning rate and resume from the last checkpoint",
                         what, skipped_in_a_row_, train.nonfinite_limit)};
+    reporter_.finish();
     core::log::root(core::log::Level::warn, "{}; the step was skipped", what);
     return false;
 }
@@ -172,6 +178,7 @@ void Trainer::save() {
                  .plan_toml = input_.plan_toml},
                 static_cast<int>(input_.job.checkpoint.keep));
     std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - begin;
+    reporter_.finish(); // the progress bar's line
     core::log::root(core::log::Level::info, "saved {}/{} in {:.2f} s", input_.job.run.out,
                     checkpoints::step_folder_name(input_.state.step), seconds.count());
 }

@@ -75,7 +75,7 @@ Training::Training(comm::MpiSession const& mpi, comm::Transport& transport,
                                          .train = lower(program::ProgramKind::train),
                                          .evaluate = lower(program::ProgramKind::evaluate),
                                          .device_workspace_bytes = mine,
-                                         .arena = {0, threads}}});
+                                         .arena = {threads}}});
     runtime::initialize_parameters(*session_, 1);
     runtime::StepState& state = session_->state();
     state.loss_scale = 1.0f / static_cast<float>(plan.batch_size * model.config().sequence_length);
