@@ -122,11 +122,6 @@ void check_data(Data const& data, Model const& model, Findings& findings) {
                                        "'model.vocabulary' is {}; use \"uint32\", or a smaller "
                                        "vocabulary",
                                        ids - 1, model.vocabulary));
-    if (data.format == Format::uint16 && data.ignore_token >= ids)
-        findings.add_about({"data.ignore_token", "data.format"},
-                           fmt::format("'data.ignore_token' is {} (\"uint16\" files hold ids up to "
-                                       "{}); use a smaller one, or -1 for none",
-                                       data.ignore_token, ids - 1));
 }
 
 void check_train(Train const& train, Data const& data, Findings& findings) {

@@ -174,9 +174,10 @@ TEST(JobMessages, ShapesThatDoNotFitAreRefused) {
                     "but 'model.vocabulary' is 128256; use \"uint32\", or a smaller "
                     "vocabulary"));
     EXPECT_THAT(
-        messages_of(minimal_text, {"data.format=uint16", "data.ignore_token=65536"}),
-        ElementsAre(HasSubstr("'data.ignore_token' is 65536 (\"uint16\" files hold ids up to "
-                              "65535)")));
+        messages_of(minimal_text, {"data.ignore_token=256"}),
+        ElementsAre(
+            "--set data.ignore_token: error: 'data.ignore_token' is 256 (the vocabulary ends "
+            "at 255); use an id below, or -1 for none"));
     EXPECT_THAT(messages_of(minimal_text, {"data.train=[\"a\", \"\"]"}),
                 ElementsAre("--set data.train: error: 'data.train[1]' is empty; use a path or a "
                             "glob"));
