@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line as a person meets it: exit codes, messages, files.
+#include "checkpoints/store.hpp"
 #include "io/files.hpp"
 #include "support/paths.hpp"
 #include "support/temporary_folder.hpp"
@@ -190,13 +191,18 @@ TEST_F(CommandLine, StopsWhenTheLossIsNotFiniteAndWritesNothingBad) {
     job.train.steps = 60;
     job.optimizer.learning_rate = 1000;
     job.optimizer.clip_norm = 0;
+    job.checkpoint.every = 1; // also right before the step that fails
     auto const stopped = train(job);
     EXPECT_EQ(stopped.exit_code, 1);
     EXPECT_TRUE(has(stopped.errors, "not finite")) << stopped.errors;
     EXPECT_TRUE(has(stopped.errors, "train.on_nonfinite")) << stopped.errors;
-    for (auto const& [name, values] : tensors(step_folder(job.run.out, 2), "parameters"))
-        for (float const value : values)
-            ASSERT_TRUE(std::isfinite(value)) << name;
+    auto const found = checkpoints::list(job.run.out, checkpoints::Depth::hashes);
+    ASSERT_GE(found.size(), 1u);
+    for (checkpoints::CheckpointInfo const& info : found)
+        for (std::string const& kind : info.manifest.kinds)
+            for (auto const& [name, values] : tensors(info.folder, kind))
+                for (float const value : values)
+                    ASSERT_TRUE(std::isfinite(value)) << info.folder << " " << name;
 }
 
 TEST_F(CommandLine, SkipsUpToALimit) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // N steps, a new process, N steps: the same model as 2 N steps without a break.
-#include "io/files.hpp"
+#include "checkpoints/reader.hpp"
+#include "checkpoints/store.hpp"
+#include "checkpoints/writer.hpp"
 #include "support/random_plan.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -8,7 +10,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace evener::system_test {
 namespace {
@@ -97,13 +101,69 @@ TEST_F(Resume, EqualsTheUninterruptedRunToTheBitAfterAMove) {
     EXPECT_EQ(metrics(folder_ / "whole", "loss"), metrics(folder_ / "moved", "loss"));
 }
 
-// Negative control: without one item of the state the comparison fails.
-TEST_F(Resume, DiffersWhenTheMomentsAreDropped) {
-    job::Job second = job("second", 2 * half, uneven_plan());
-    second.checkpoint.resume = "auto";
-    second.model.init_from = step_folder(folder_ / "whole", half).string();
-    run(second, 3); // weights of step `half`, but no moments and no step
-    EXPECT_FALSE(same_checkpoint(final_of("whole"), final_of("second")));
+/// Copies a checkpoint to another run folder, with `change` made to its state or its tensors.
+void copy_changed(
+    std::filesystem::path const& from, std::filesystem::path const& out,
+    std::function<void(checkpoints::TrainingState&)> const& change_state,
+    std::function<void(std::string const& kind, std::vector<float>&)> const& change_tensor) {
+    checkpoints::CheckpointReader reader{from.string()};
+    checkpoints::Manifest const& manifest = reader.manifest();
+    checkpoints::Description description{
+        manifest.creator, manifest.state,          manifest.model,          manifest.kinds,
+        manifest.tensors, reader.text("job.toml"), reader.text("plan.toml")};
+    change_state(description.state);
+    std::filesystem::create_directories(out);
+    std::string const folder =
+        checkpoints::begin(out.string(), manifest.state.step,
+                           checkpoints::payload_bytes(manifest.tensors, manifest.kinds));
+    checkpoints::SliceWriter writer{folder, 0};
+    for (std::string const& kind : manifest.kinds)
+        for (checkpoints::TensorInfo const& tensor : manifest.tensors) {
+            std::vector<float> values(
+                static_cast<std::size_t>(tensor.rows() * tensor.row_elements()));
+            reader.read(kind, tensor.name, {0, tensor.rows()}, values.data());
+            change_tensor(kind, values);
+            writer.write({kind, tensor.name, tensor.shape, {0, tensor.rows()}, values.data()});
+        }
+    checkpoints::commit(out.string(), description, {writer.finish()});
+}
+
+// Negative control: with any one item of the state dropped the comparison fails, and with none it
+// holds.
+TEST_F(Resume, DiffersWhenOneItemOfTheStateIsDropped) {
+    auto const keep_state = [](checkpoints::TrainingState&) {};
+    auto const keep_tensor = [](std::string const&, std::vector<float>&) {};
+    auto const ends_like_whole = [&](std::string const& name, auto const& change_state,
+                                     auto const& change_tensor) {
+        copy_changed(step_folder(folder_ / "whole", half), folder_ / name, change_state,
+                     change_tensor);
+        run(job(name, 2 * half, uneven_plan()), 3);
+        Tensors const expected = tensors(final_of("whole"), "parameters");
+        return tensors(final_of(name), "parameters") == expected;
+    };
+    EXPECT_TRUE(ends_like_whole("same", keep_state, keep_tensor));
+    for (std::string const dropped : {"parameters", "moment1", "moment2"})
+        EXPECT_FALSE(ends_like_whole("without-" + dropped, keep_state,
+                                     [&](std::string const& kind, std::vector<float>& values) {
+                                         if (kind == dropped)
+                                             std::fill(values.begin(), values.end(), 0.0f);
+                                     }))
+            << dropped;
+    EXPECT_FALSE(ends_like_whole(
+        "without-samples", [](checkpoints::TrainingState& state) { state.samples_consumed = 0; },
+        keep_tensor));
+    EXPECT_FALSE(ends_like_whole(
+        "without-skips", [](checkpoints::TrainingState& state) { state.nonfinite_steps = 1; },
+        keep_tensor));
+}
+
+TEST_F(Resume, RefusesToLeaveNewerCheckpointsBehind) {
+    job::Job back = job("whole", 2 * half, uneven_plan());
+    back.checkpoint.resume = step_folder(folder_ / "whole", half).string();
+    auto const result = train(back, {.ranks = 3});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_NE(result.errors.find("holds checkpoints up to step 8"), std::string::npos)
+        << result.errors;
 }
 
 TEST_F(Resume, OnAnotherPlanAgreesToRounding) {
