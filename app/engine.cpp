@@ -49,6 +49,8 @@ Engine start_engine(comm::MpiSession const& mpi, job::Run const& run,
     cluster::Processors const processors = cluster::processors(mpi.node());
     together(mpi, true, [&] { engine.device = open(run, processors); });
     engine.cache = std::make_unique<runtime::OperationCache>(*engine.device);
+    std::string const description{engine.device->description()};
+    engine.levels = mpi.world().all_gather(description.substr(0, description.find(',')));
     mpi.world().barrier();
     RankFacts mine;
     mine.threads = engine.device->threads();

@@ -34,6 +34,7 @@ struct Engine {
     std::unique_ptr<device::Device> device;
     std::unique_ptr<runtime::OperationCache> cache;
     std::vector<RankFacts> ranks;
+    std::vector<std::string> levels; ///< of each rank's plug-in: "x86-64-v4"
 };
 
 /// Collective: opens the device and measures it on all ranks at once, as they will run.

@@ -20,8 +20,8 @@ namespace evener::checkpoints {
 inline constexpr int format_version = 1;
 
 /// Kinds of state. `parameters` (master weights) is in every checkpoint that training can go on
-/// from (a record of gradients has only its own kind), the others as the
-/// optimizer needs them; every kind in a checkpoint holds every tensor.
+/// from (a record of gradients has only its own kind), the others as the optimizer needs them; every
+/// kind in a checkpoint holds every tensor.
 inline constexpr std::string_view kind_parameters = "parameters";
 inline constexpr std::string_view kind_moment1 = "moment1";
 inline constexpr std::string_view kind_moment2 = "moment2";

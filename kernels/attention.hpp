@@ -3,10 +3,12 @@
 
 // Causal grouped-query attention on a fused projection, row layout as in rotary.hpp. Rows come in
 // sequences of `sequence_length`; query head h reads key/value head h / (query_heads / key_heads).
-//   s[i, j] = q[i] . k[j] / sqrt(head_size) for j <= i,  p = softmax over j,  o[i] = sum p[i, j]
-//   v[j] lse[i, h] = log sum over j of exp(s[i, j])   (float32, [rows, query_heads])
-// No sequence_length x sequence_length matrix is ever stored (online softmax over blocks, Dao
-// 2022). Backward, with delta[i] = o[i] . do[i]:  ds = p * (do . v - delta) / sqrt(head_size);
+//   s[i, j] = q[i] . k[j] / sqrt(head_size) for j <= i,   p = softmax of s over j
+//   o[i] = sum over j of p[i, j] v[j]
+//   lse[i, h] = log sum over j of exp(s[i, j])            (float32, [rows, query_heads])
+// No sequence_length x sequence_length matrix is ever stored (online softmax over blocks, Dao 2022).
+// Backward, with delta[i] = o[i] . do[i]:
+//   ds[i, j] = p[i, j] (do[i] . v[j] - delta[i]) / sqrt(head_size)
 //   dq[i] = sum_j ds[i, j] k[j],  dk[j] = sum_i ds[i, j] q[i],  dv[j] = sum_i p[i, j] do[i]
 // written to dqkv in the layout of qkv (every column overwritten).
 

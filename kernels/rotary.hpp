@@ -5,8 +5,8 @@
 // on the query and key columns of a fused projection. A row holds query heads, key heads, value
 // heads: [(query_heads + 2 * key_heads) * head_size]. Row r has position p = r mod sequence_length.
 // For i < head_size / 2 (head_size even), angle = p * theta^(-2 i / head_size):
-//   x[i]' = x[i] cos - x[i + head_size/2] sin,   x[i + head_size/2]' = x[i + head_size/2] cos +
-//   x[i] sin
+//   x[i]'               = x[i] cos - x[i + head_size/2] sin
+//   x[i + head_size/2]' = x[i + head_size/2] cos + x[i] sin
 // The backward pass is the rotation by -angle (`inverse`). Value columns stay as they are.
 
 #include "kernels/types.hpp"

@@ -8,8 +8,8 @@
 //   array of pointers in the order of the operation's `Operand` list; an optional operand may be
 //   null only where its header says so.
 // - `T` is the compute type (float32 or bfloat16). Sums are float32 or wider. Gradients of
-// parameters
-//   are float32 and are accumulated (`+=`); everything else is overwritten, unless said otherwise.
+//   parameters are float32 and are accumulated (`+=`); everything else is overwritten, unless said
+//   otherwise.
 // - Sizes may be 0 (nothing is read or written) and pointers need only the alignment of their type.
 // - The order of every sum depends on the sizes and the number of threads alone, never on timing.
 

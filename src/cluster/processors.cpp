@@ -76,13 +76,4 @@ std::int64_t resident_bytes() {
     return file ? resident * sysconf(_SC_PAGESIZE) : 0;
 }
 
-std::string processor_name() {
-    if (Topology const topology = load_topology())
-        for (hwloc_obj_type_t const type : {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_MACHINE})
-            if (hwloc_obj_t const object = hwloc_get_obj_by_type(topology.get(), type, 0))
-                if (char const* const name = hwloc_obj_get_info_by_name(object, "CPUModel"))
-                    return name;
-    return "unknown processor";
-}
-
 } // namespace evener::cluster

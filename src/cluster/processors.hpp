@@ -5,8 +5,7 @@
 
 #include "comm/communicator.hpp"
 
-#include <string>
-#include <vector>
+#include <cstdint>
 
 namespace evener::cluster {
 
@@ -24,8 +23,5 @@ Processors processors(comm::Communicator const& node);
 
 /// Resident memory of this process in bytes; 0 where the system does not say.
 std::int64_t resident_bytes();
-
-/// The processor's name for the start table, or "unknown processor".
-std::string processor_name();
 
 } // namespace evener::cluster

@@ -11,7 +11,7 @@ namespace evener::model {
 
 namespace {
 
-/// Rows of a slice: its logits take about this much, which stays in the second-level caches.
+/// Logits of a slice take about this much: enough rows for a fast product, little memory.
 constexpr std::int64_t slice_bytes = std::int64_t{8} << 20;
 
 class Head final : public Layer {

@@ -6,12 +6,10 @@
 // operations. All else (lowering, memory, execution) reads these lists and knows no layer kind.
 //
 // Data of one layer for one microbatch live in areas, addressed by byte offsets:
-//   kept              written by Forward, read by BackwardInput and BackwardWeight; its first
-//   tensor
-//                     is the layer's input [rows, hidden] (the layer before writes it there)
+//   kept              written by Forward, read by both backward phases; its first tensor is the
+//                     layer's input [rows, hidden] (the layer before writes it there)
 //   kept_for_weights  written by BackwardInput, read by BackwardWeight; its first tensor is the
-//                     gradient of the layer's output [rows, hidden] (the layer after writes it
-//                     there)
+//                     gradient of the layer's output [rows, hidden] (the layer after writes it)
 //   scratch           lives for one phase
 //   output            [rows, hidden], where Forward writes; grad_input the same for BackwardInput
 // The embedding has no input and the head no output, so the first tensor of those areas is absent.

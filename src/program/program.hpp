@@ -7,16 +7,13 @@
 //
 // Rules that all readers share
 // - A queue starts its instructions in order. On every queue but `receive` an instruction starts
-// when
-//   the one before has ended; on a receive queue when the one before has started (several receives
-//   of one link may be posted), and they end in order.
+//   when the one before has ended; on a receive queue when the one before has started (several
+//   receives of one link may be posted), and they end in order.
 // - An instruction starts when all instructions in `after` have ended.
 // - A Send ends when the matching Receive has started (synchronous); a Receive ends after the
-// matching
-//   Send has started. A collective ends when every participant has started its own.
+//   matching Send has started. A collective ends when every participant has started its own.
 // - A buffer's content begins with a `write`, is used by `read` and `update` and ends with the use
-// that
-//   is marked `last`. Persistent buffers keep their content between programs.
+//   that is marked `last`. Persistent buffers keep their content between programs.
 
 #include "core/ids.hpp"
 #include "core/types.hpp"

@@ -25,7 +25,7 @@ struct Call {
         kernel,
         load_inputs,
         load_targets,
-        select_row,         ///< one row of operands[0], at StepState's position, to operands[1]
+        select_row,         ///< one row of operands[0], at the session's position, to operands[1]
         count_tokens,       ///< of the next step
         skip_if_not_finite, ///< the rest of the instruction is left out then
     };

@@ -26,7 +26,7 @@ struct BucketMemory {
     }
 };
 
-/// By bucket id. `moments` as in lowering.
+/// By bucket id.
 std::vector<BucketMemory> map_buckets(program::ProgramSet const& set, core::RankId rank,
                                       std::byte* arena);
 

@@ -7,7 +7,6 @@
 #include "model/chunk_layout.hpp"
 #include "program/plan.hpp"
 
-#include <deque>
 #include <map>
 #include <string>
 
@@ -29,7 +28,7 @@ class OperationCache {
     std::int64_t workspace_bytes_ = 0;
 };
 
-/// Prepares everything that `rank` will run under the plan and returns the workspace it needs, so
+/// Prepares every operation with a workspace that `rank` will run under the plan and returns the workspace it needs, so
 /// that lowering can size the arena. A shape that no implementation takes is an error here, before
 /// step 1.
 std::int64_t prepare_plan(OperationCache& cache, program::Plan const& plan,

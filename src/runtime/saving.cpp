@@ -42,8 +42,12 @@ Saver::Saver(comm::MpiSession const& mpi, Session const& session, std::vector<st
             snapshot_bytes_ += bytes_of(slice);
     if (node_ranks_.size() == 1)
         snapshot_bytes_ = 0;
-    else
+    else {
         snapshot_ = std::make_unique<comm::SharedMemory>(mpi.node(), snapshot_bytes_);
+        if (mpi.node().rank() == 0) // the pages exist before the first step
+            std::memset(snapshot_->bytes().data(), 0, snapshot_->bytes().size());
+        snapshot_->synchronize();
+    }
 }
 
 void Saver::agree(bool ok, std::string const& message) const {

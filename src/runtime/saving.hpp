@@ -18,12 +18,9 @@ class Saver {
     /// Collective. Allocates the snapshot of `kinds` for the node (none where a rank is alone).
     Saver(comm::MpiSession const& mpi, Session const& session, std::vector<std::string> kinds);
 
-    /// Bytes of this node's snapshot.
-    std::int64_t snapshot_bytes() const { return snapshot_bytes_; }
-
     /// Collective. Writes and commits one checkpoint in `out`, then keeps the newest `keep` (0:
     /// all). `description` matters on rank 0; its kinds and tensors are filled in. Throws
-    /// core::IoError on every rank, with the words of the rank that failed.
+    /// core::AgreedError on every rank, with the words of the rank that failed.
     void save(std::string const& out, checkpoints::Description description, int keep);
 
   private:

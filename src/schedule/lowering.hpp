@@ -6,16 +6,13 @@
 //
 //   GatherParameters   each bucket with more than one member (collective queue)
 //   the schedule       Receives -> Forward / Backward -> Sends; a Receive waits for the consumer
-//   that
-//                      frees its slot, a computation for the Send that frees its send buffer
+//                      that frees its slot, a computation for the Send that frees its send buffer
 //   ReduceGradients    each bucket with more than one member, chunks from last to first, then
-//   shared
-//                      ones: one order for all ranks, so that no two wait for each other
+//                      shared ones: one order for all ranks, so that no two wait for each other
 //   MeasureGradients   each bucket it owns a shard of;  CountTokens where it has a head
 //   ReduceScalars      then UpdateParameters of each bucket it owns a shard of
 //
-// A bucket with one member needs neither gather nor reduction: its gradient is the reduced
-// gradient.
+// A bucket with one member needs neither gather nor reduction: its gradient is the reduced one.
 
 #include "program/program.hpp"
 #include "program/schedule.hpp"
