@@ -87,7 +87,7 @@ void ChunkCalls::add_phase(std::vector<Call>& calls,
             call.operands[i] = resolve(operation.operands[i], areas, layer, sequences);
         switch (operation.kind) {
         case model::Operation::Kind::kernel:
-            call.operation = &input_.cache.get(operation.shape);
+            call.operation = &input_.cache.get(first_write(operation, layer));
             break;
         case model::Operation::Kind::load_inputs:
             call.kind = Call::Kind::load_inputs;
@@ -119,18 +119,77 @@ void ChunkCalls::add_next_token(std::vector<Call>& calls, model::LayerOperations
     add_phase(calls, head.of(model::Phase::next_token), row, layer, {});
 }
 
-void ChunkCalls::add_clears(std::vector<Call>& calls, std::vector<core::BucketId> const& buckets) {
-    for (core::BucketId const id : buckets) {
-        BucketMemory const& memory = memory_[id.index()];
-        kernels::OperationShape shape;
-        shape.kind = kernels::OperationKind::clear;
-        shape.clear = {memory.bucket->elements * 4};
-        Call call;
-        call.operation = &input_.cache.get(shape);
-        call.operands[0] = memory.gradients;
-        call.operand_count = 1;
-        calls.push_back(call);
+namespace {
+
+/// Elements of the parameter gradient that an operation adds to; 0 when it adds to none.
+std::int64_t gradient_elements(model::Operation const& operation) {
+    if (operation.operands.empty() ||
+        operation.operands.back().area != model::Area::parameter_gradient)
+        return 0;
+    kernels::OperationShape const& shape = operation.shape;
+    switch (shape.kind) {
+    case kernels::OperationKind::matmul:
+        return shape.matmul.m * shape.matmul.n;
+    case kernels::OperationKind::rms_norm_weight_gradient:
+        return shape.rms_norm.cols;
+    case kernels::OperationKind::column_sums:
+        return shape.column_sums.cols;
+    case kernels::OperationKind::embedding_gradient:
+        return shape.embedding.vocabulary * shape.embedding.cols;
+    default:
+        EVENER_EXPECT(!"an operation that adds to no gradient");
+        return 0;
     }
+}
+
+} // namespace
+
+/// The operation's shape. Where a gradient starts from zero in this instruction, the first product
+/// that adds to it overwrites it instead, which saves a pass over it; anything else that comes
+/// first needs it cleared.
+kernels::OperationShape ChunkCalls::first_write(model::Operation const& operation, LayerId layer) {
+    kernels::OperationShape shape = operation.shape;
+    std::int64_t const elements = gradient_elements(operation);
+    if (elements == 0)
+        return shape;
+    auto const index = static_cast<std::size_t>(operation.operands.back().offset);
+    auto const [bucket, begin] = places_.at(input_.model.parameters_of(layer)[index]);
+    Range const written{begin, begin + elements};
+    std::vector<Range>& untouched = untouched_[bucket];
+    for (std::size_t i = 0; i < untouched.size(); ++i) {
+        Range const range = untouched[i];
+        if (written.begin < range.begin || range.end < written.end)
+            continue;
+        untouched[i].end = written.begin;
+        untouched.push_back({written.end, range.end});
+        if (shape.kind == kernels::OperationKind::matmul)
+            shape.matmul.accumulate = false;
+        else
+            to_clear_[bucket].push_back(written);
+        break;
+    }
+    return shape;
+}
+
+std::vector<Call> ChunkCalls::take_clears() {
+    std::vector<Call> calls;
+    for (auto* const set : {&to_clear_, &untouched_}) {
+        for (auto const& [id, ranges] : *set)
+            for (Range const range : ranges) {
+                if (range.empty())
+                    continue;
+                kernels::OperationShape shape;
+                shape.kind = kernels::OperationKind::clear;
+                shape.clear = {range.size() * 4};
+                Call call;
+                call.operation = &input_.cache.get(shape);
+                call.operands[0] = memory_[id.index()].gradients + range.begin;
+                call.operand_count = 1;
+                calls.push_back(call);
+            }
+        set->clear();
+    }
+    return calls;
 }
 
 program::Message ChunkCalls::message_of(BufferId buffer, InstructionId id, Access access) const {
@@ -246,7 +305,8 @@ void ChunkCalls::add_backward(std::vector<Call>& calls, program::Compute const& 
         return fused ? workspace_ + places.area[j % 2]
                      : kept_for_weights + layout.kept_for_weights[j];
     };
-    add_clears(calls, clears);
+    for (core::BucketId const bucket : clears)
+        untouched_[bucket] = {{0, memory_[bucket.index()].bucket->elements}};
     if (with_input && layout.has_output)
         add_pieces(calls, op, instruction, id, Access::read, kept_for_weights_of(count - 1),
                    layout.compute);
@@ -268,6 +328,8 @@ void ChunkCalls::add_backward(std::vector<Call>& calls, program::Compute const& 
     if (with_input && layout.has_input)
         add_pieces(calls, op, instruction, id, Access::write, workspace_ + places.boundary,
                    layout.compute);
+    std::vector<Call> const first = take_clears();
+    calls.insert(calls.begin(), first.begin(), first.end());
 }
 
 std::vector<Call> ChunkCalls::make(program::Backward const& op, Instruction const& instruction,

@@ -45,7 +45,9 @@ class ChunkCalls {
                    Areas const& areas, core::LayerId layer, core::Range sequences);
     void add_next_token(std::vector<Call>& calls, model::LayerOperations const& head,
                         Areas const& areas, core::LayerId layer);
-    void add_clears(std::vector<Call>& calls, std::vector<core::BucketId> const& buckets);
+    kernels::OperationShape first_write(model::Operation const& operation, core::LayerId layer);
+    /// Clears of what starts from zero in this instruction and no product overwrites.
+    std::vector<Call> take_clears();
 
     /// Copies what arrived for this instruction into `tensor`, or `tensor` into what leaves.
     void add_pieces(std::vector<Call>& calls, program::Compute const& op,
@@ -68,6 +70,10 @@ class ChunkCalls {
     std::int64_t workspace_bytes_ = 0; ///< in front of the device's own
     std::map<core::ParameterId, std::pair<core::BucketId, std::int64_t>> places_;
     std::map<std::pair<core::ChunkId, std::int64_t>, model::ChunkLayout> layouts_;
+    // Of the instruction at hand: parts of gradients that start from zero and that no operation has
+    // touched yet, and those that must be cleared in front.
+    std::map<core::BucketId, std::vector<core::Range>> untouched_;
+    std::map<core::BucketId, std::vector<core::Range>> to_clear_;
 };
 
 } // namespace evener::runtime

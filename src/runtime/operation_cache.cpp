@@ -129,8 +129,15 @@ std::int64_t prepare_plan(OperationCache& cache, program::Plan const& plan,
             for (model::LayerOperations const& layer : layout.operations)
                 for (auto const& phase : layer.phases)
                     for (model::Operation const& operation : phase)
-                        if (operation.kind == model::Operation::Kind::kernel)
+                        if (operation.kind == model::Operation::Kind::kernel) {
                             cache.get(operation.shape);
+                            // The first product of a step overwrites its gradient.
+                            kernels::OperationShape first = operation.shape;
+                            if (first.kind == OperationKind::matmul) {
+                                first.matmul.accumulate = false;
+                                cache.get(first);
+                            }
+                        }
         }
     }
     for (program::Bucket const& bucket : program::make_buckets(plan, model))
