@@ -89,8 +89,8 @@ SliceRecord SliceWriter::write(SliceData const& slice) {
     return result_.slices.back();
 }
 
-/// A file that could not be written stays open in HDF5 until the process ends: closing it fails and
-/// leaves a dead identifier in HDF5's tables, which crashes the next close or the exit. It is
+/// A file that could not be written stays open in HDF5 until the process ends: HDF5 1.10 fails to close
+/// it and keeps an identifier of freed memory, from which it crashes later (at exit, for one). It is
 /// emptied, as the disk may be full.
 void SliceWriter::give_up() noexcept {
     static_cast<void>(file_->id.release());
