@@ -21,6 +21,10 @@ core::ExitCode run(comm::MpiSession const& mpi, EvaluateOptions const& options) 
                                             options.format)};
     if (options.context < 0 || options.batch < 0)
         throw core::ConfigError{"'--context' and '--batch' must be 1 or more"};
+    constexpr std::int64_t most = 1 << 20;
+    if (options.context > most || options.batch > most)
+        throw core::ConfigError{fmt::format("'--context' is {} and '--batch' is {}; use at most {}",
+                                            options.context, options.batch, most)};
     Evaluation evaluation{
         mpi, {options.run, options.context, options.batch, runtime::HeadOutput::losses}};
     std::int64_t const length = evaluation.model->config().sequence_length;
@@ -30,6 +34,7 @@ core::ExitCode run(comm::MpiSession const& mpi, EvaluateOptions const& options) 
     std::optional<io::TokenDataset> data;
     together(mpi, true, [&] {
         data.emplace(options.data, *format, length, ignore);
+        data->check_tokens(evaluation.model->config().vocabulary);
         if (options.context == 0)
             return;
         // Short windows are cut out of longer samples, so that few are lost between two.
@@ -48,6 +53,11 @@ core::ExitCode run(comm::MpiSession const& mpi, EvaluateOptions const& options) 
         runtime::ValidationTokens const tokens{*data, batch};
         loss = runtime::evaluate(*evaluation.session, tokens, tokens.batches());
     }
+    if (!std::isfinite(loss))
+        throw core::AgreedError{core::ExitCode::internal,
+                                fmt::format("the loss of '{}' is not finite (its parameters are "
+                                            "not); use an older checkpoint",
+                                            evaluation.folder)};
     if (mpi.rank() == 0)
         fmt::print("{}: step {}, context {}: loss {:.4f} nats per token "
                    "(perplexity {:.3f})\n",

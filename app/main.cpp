@@ -17,6 +17,8 @@ using core::ExitCode;
 
 using Command = std::function<ExitCode()>;
 
+constexpr int most_ranks = 4096; // that this version has any hope to plan for
+
 void add_prepare(CLI::App& cli, app::PrepareOptions& options, Command& command) {
     CLI::App* const sub =
         cli.add_subcommand("prepare", "Make token files from text (bytes as tokens)");
@@ -41,13 +43,15 @@ void add_job_options(CLI::App* sub, app::JobOptions& options) {
 void add_job_commands(CLI::App& cli, app::JobOptions& options, Command& command) {
     CLI::App* const check = cli.add_subcommand("check", "Check a job without running it");
     add_job_options(check, options);
-    check->add_option("--ranks", options.ranks, "Ranks the job will have");
+    check->add_option("--ranks", options.ranks, "Ranks the job will have")
+        ->check(CLI::Range(1, most_ranks));
     check->callback([&] { command = [&] { return app::check(options); }; });
 
     CLI::App* const plan = cli.add_subcommand(
         "plan", "Print plan, memory and programs of a job without training (no mpirun needed)");
     add_job_options(plan, options);
-    plan->add_option("--ranks", options.ranks, "Ranks the job will have");
+    plan->add_option("--ranks", options.ranks, "Ranks the job will have")
+        ->check(CLI::Range(1, most_ranks));
     plan->callback([&] { command = [&] { return app::plan(options); }; });
 
     CLI::App* const train = cli.add_subcommand("train", "Train (start it with mpirun or srun)");

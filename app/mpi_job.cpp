@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 
 namespace evener::app {
 
@@ -23,7 +24,15 @@ std::string with_prefix(std::string const& text) {
 
 int run_guarded(std::function<core::ExitCode()> const& command) {
     try {
-        return static_cast<int>(command());
+        core::ExitCode const code = command();
+        if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+            print("error: the output could not be written (is the device full?)");
+            return static_cast<int>(core::ExitCode::file);
+        }
+        return static_cast<int>(code);
+    } catch (std::filesystem::filesystem_error const& error) {
+        print(fmt::format("error: {}", error.what()));
+        return static_cast<int>(core::ExitCode::file);
     } catch (core::ConfigError const& error) {
         print(error.what()); // carries "error:" and places itself
         return static_cast<int>(error.code());

@@ -48,7 +48,7 @@ core::ExitCode plan(JobOptions const& options) {
         input.compute_types.assign(ranks.size(), job.precision.compute == job::Compute::bfloat16
                                                      ? core::DType::bfloat16
                                                      : core::DType::float32);
-        job.plan = runtime::plan_words(planner::default_plan(model, input), job.plan);
+        job.plan.groups = runtime::plan_words(planner::default_plan(model, input), job.plan).groups;
     }
     program::Plan const plan = runtime::plan_of(job, automatic_types(ranks));
     check_plan(plan, model, ranks);

@@ -19,11 +19,14 @@ namespace {
 /// The checkpoint that the job asks to resume from, or "". On rank 0.
 std::string find_folder(job::Job const& job) {
     std::string const& resume = job.checkpoint.resume;
-    auto const notice = [](std::string const& line) {
+    bool damaged = false;
+    auto const notice = [&](std::string const& line) {
         core::log::root(core::log::Level::warn, "{}", line);
+        damaged = true;
     };
-    auto const newest =
-        checkpoints::find_newest_valid(job.run.out, checkpoints::Depth::sizes, notice);
+    auto const depth =
+        job.checkpoint.verify_on_load ? checkpoints::Depth::hashes : checkpoints::Depth::sizes;
+    auto const newest = checkpoints::find_newest_valid(job.run.out, depth, notice);
     if (resume != "auto" && resume != "never") {
         std::string const folder = checkpoint_of(resume);
         std::int64_t const step = checkpoints::read_manifest(folder).state.step;
@@ -34,6 +37,10 @@ std::string find_folder(job::Job const& job) {
                 job.run.out, newest->manifest.state.step, step, folder)};
         return folder;
     }
+    if (!newest && damaged)
+        throw core::CheckpointError{job.run.out,
+                                    "the run has checkpoints, but none is whole (see above); "
+                                    "repair one, or move the 'step-' folders away to start anew"};
     if (!newest)
         return {};
     if (resume == "never")

@@ -61,6 +61,18 @@ std::string plan_table(program::Plan const& plan, model::Model const& model) {
                                         group.dispatch == program::Dispatch::dealt ? " dealt" : ""),
                             core::name_of(group.compute));
     }
+    std::vector<core::RankId> idle;
+    for (program::Group const& group : plan.groups)
+        for (std::size_t member = 0; member < group.ranks.size(); ++member) {
+            bool works = false;
+            for (std::int64_t i = 0; i < plan.microbatch_count() && !works; ++i)
+                works = !program::sequences_of(plan, group, member, core::MicrobatchId{i}).empty();
+            if (!works)
+                idle.push_back(group.ranks[member]);
+        }
+    if (!idle.empty())
+        text +=
+            fmt::format("ranks without sequences, they only hold shards: {}\n", rank_list(idle));
     return text;
 }
 

@@ -13,6 +13,7 @@
 #include "app/resume.hpp"
 #include "app/start_table.hpp"
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -35,6 +36,14 @@ job::Job read_job(comm::MpiSession const& mpi, JobOptions const& options) {
         }
     });
     text = mpi.world().broadcast(text);
+    std::vector<std::string> const all =
+        mpi.world().all_gather(fmt::format("{}", fmt::join(options.settings, "\n")));
+    for (std::size_t rank = 1; rank < all.size(); ++rank)
+        if (all[rank] != all[0])
+            throw core::ConfigError{
+                fmt::format("rank {} was started with other '--set' values than rank 0 (all ranks "
+                            "run one job); give all the same",
+                            rank)};
     std::vector<std::string> settings = options.settings;
     if (!options.resume.empty())
         settings.push_back("checkpoint.resume=" + options.resume);
@@ -47,6 +56,9 @@ struct Data {
     std::string fingerprint;
 };
 
+/// A larger set is not read whole before step 1; its tokens are checked as they are loaded.
+constexpr std::int64_t most_tokens_to_scan = std::int64_t{1} << 30;
+
 Data open_data(comm::MpiSession const& mpi, job::Job const& job) {
     Data data;
     std::optional<std::int32_t> ignore;
@@ -58,7 +70,12 @@ Data open_data(comm::MpiSession const& mpi, job::Job const& job) {
         if (!job.data.validation.empty())
             data.validation.emplace(job.data.validation, format, job.model.sequence_length, ignore);
     });
-    together(mpi, mpi.rank() == 0, [&] { data.fingerprint = data.train->fingerprint(); });
+    together(mpi, mpi.rank() == 0, [&] {
+        data.fingerprint = data.train->fingerprint();
+        for (auto const* const set : {&data.train, &data.validation})
+            if (*set && (*set)->tokens() <= most_tokens_to_scan)
+                (*set)->check_tokens(job.model.vocabulary);
+    });
     data.fingerprint = mpi.world().broadcast(data.fingerprint);
     return data;
 }
@@ -78,7 +95,7 @@ program::Plan choose_plan(Engine const& engine, job::Job& job, model::Model cons
             input.rank_speeds.push_back(facts.rate(input.compute_types.back()));
         }
         program::Plan const automatic = planner::default_plan(model, input);
-        job.plan = runtime::plan_words(automatic, job.plan);
+        job.plan.groups = runtime::plan_words(automatic, job.plan).groups;
         core::log::root(core::log::Level::info,
                         "no [[plan.groups]]: ranks became {} groups by measured speed",
                         automatic.groups.size());

@@ -47,7 +47,7 @@ constexpr Key<Job> run_keys[] = {
      "Seed of initial weights and sample order"},
     {"devices", slot<&Job::run, &Run::devices>, {},
      "What ranks compute on; reference is the slow specification in double"},
-    {"threads", slot<&Job::run, &Run::threads>, IntegerBounds{0, 4096},
+    {"threads", slot<&Job::run, &Run::threads>, IntegerBounds{0, 512},
      "Compute threads of each rank; 0: its cores divided by the ranks that share them"},
 };
 

@@ -131,6 +131,14 @@ void check_train(Train const& train, Data const& data, Findings& findings) {
             fmt::format("'train.microbatch_size' is {} (the batch has {} sequences); "
                         "use 1 to {}",
                         train.microbatch_size, train.batch_size, train.batch_size));
+    constexpr std::int64_t most_microbatches = 16384; // each has instructions of its own
+    if (train.microbatch_size > 0 &&
+        (train.batch_size - 1) / train.microbatch_size >= most_microbatches)
+        findings.add_about({"train.microbatch_size", "train.batch_size"},
+                           fmt::format("'train.microbatch_size' is {} (a batch of {} would be more "
+                                       "than {} microbatches); use at least {}",
+                                       train.microbatch_size, train.batch_size, most_microbatches,
+                                       (train.batch_size - 1) / most_microbatches + 1));
     if (train.validate_every > 0 && data.validation.empty())
         findings.add_about({"train.validate_every", "data.validation"},
                            fmt::format("'train.validate_every' is {}, but there are no validation "

