@@ -49,7 +49,7 @@ TEST(OneForwardOneBackward, WritesTheTextbookOrder) {
     EXPECT_EQ(text(schedule.ranks[2]), "F2.0 BW2.0 F2.1 BW2.1 F2.2 BW2.2 F2.3 BW2.3");
 }
 
-// Peak activations of rank r: min(p - r, m) under 1F1B, m under GPipe (SCHEDULES, table b1).
+// Peak activations of rank r: min(p - r, m) under 1F1B, m under GPipe.
 TEST(Schedules, HoldAsManyMicrobatchesAsTheirFormulaSays) {
     for (std::int64_t p = 1; p <= 8; ++p)
         for (std::int64_t m = 1; m <= 2 * p; ++m)
