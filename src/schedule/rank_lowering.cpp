@@ -2,6 +2,7 @@
 #include "schedule/rank_lowering.hpp"
 
 #include "model/chunk_layout.hpp"
+#include "schedule/program_builder.hpp"
 
 #include <algorithm>
 #include <set>
@@ -39,50 +40,30 @@ struct Piece {
 
 class RankLowering {
   public:
-    RankLowering(LoweringInput const& input, RankId rank) : input_{input}, rank_{rank} {
-        program_.rank = rank;
-        compute_ = queue({QueueKind::compute, RankId{}, Direction::forward});
-        collective_ = queue({QueueKind::collective, RankId{}, Direction::forward});
+    RankLowering(LoweringInput const& input, RankId rank)
+        : input_{input}, rank_{rank}, build_{rank} {
+        compute_ = build_.queue({QueueKind::compute, RankId{}, Direction::forward});
+        collective_ = build_.queue({QueueKind::collective, RankId{}, Direction::forward});
     }
 
     program::Program run() {
         bool const train = input_.options.kind == ProgramKind::train;
         add_bucket_buffers(train);
-        workspace_ = add_buffer({.kind = BufferKind::workspace});
+        workspace_ = build_.add_buffer({.kind = BufferKind::workspace});
         gather();
         for (Work const& work : input_.schedule.ranks[rank_.index()])
             lower(work);
         if (train)
             reduce();
         finish(train);
-        program_.buffers[workspace_.index()].bytes =
-            core::round_up(workspace_bytes_, 64) +
-            input_.options.device_workspace_bytes[rank_.index()];
-        assign_offsets(program_);
-        return std::move(program_);
+        build_.buffer(workspace_).bytes = core::round_up(workspace_bytes_, 64) +
+                                          input_.options.device_workspace_bytes[rank_.index()];
+        program::Program program = build_.take();
+        assign_offsets(program);
+        return program;
     }
 
   private:
-    QueueId queue(program::Queue const& wanted) {
-        auto const found = std::find(program_.queues.begin(), program_.queues.end(), wanted);
-        QueueId const id{found - program_.queues.begin()};
-        if (found == program_.queues.end())
-            program_.queues.push_back(wanted);
-        return id;
-    }
-
-    BufferId add_buffer(Buffer const& buffer) {
-        program_.buffers.push_back(buffer);
-        return BufferId{std::ssize(program_.buffers) - 1};
-    }
-
-    InstructionId add(program::Operation operation, QueueId queue, std::set<InstructionId> after,
-                      std::vector<Use> uses) {
-        program_.instructions.push_back(
-            {std::move(operation), queue, {after.begin(), after.end()}, std::move(uses)});
-        return InstructionId{std::ssize(program_.instructions) - 1};
-    }
-
     bool is_member(Bucket const& bucket) const {
         return std::binary_search(bucket.members.begin(), bucket.members.end(), rank_);
     }
@@ -97,27 +78,27 @@ class RankLowering {
             BucketBuffers& own = buckets_[bucket.id];
             if (!is_member(bucket))
                 continue;
-            own.weights = add_buffer(
+            own.weights = build_.add_buffer(
                 {.kind = BufferKind::weights,
                  .persistent = true,
                  .bytes = bucket.weights_of(rank_).size() * core::bytes_of(bucket.type_of(rank_)),
                  .bucket = bucket.id});
             std::int64_t const owned = bucket.shard_of(rank_).size();
             if (owned > 0)
-                own.shards = add_buffer({.kind = BufferKind::shards,
-                                         .persistent = true,
-                                         .bytes = owned * 4 * (1 + input_.options.moments),
-                                         .bucket = bucket.id});
+                own.shards = build_.add_buffer({.kind = BufferKind::shards,
+                                                .persistent = true,
+                                                .bytes = owned * 4 * (1 + input_.options.moments),
+                                                .bucket = bucket.id});
             if (!train)
                 continue;
             if (bucket.holds(rank_))
-                own.gradients = add_buffer({.kind = BufferKind::gradients,
-                                            .bytes = bucket.elements * 4,
-                                            .bucket = bucket.id});
+                own.gradients = build_.add_buffer({.kind = BufferKind::gradients,
+                                                   .bytes = bucket.elements * 4,
+                                                   .bucket = bucket.id});
             if (owned > 0)
-                own.reduced = is_shared(bucket) ? add_buffer({.kind = BufferKind::reduced,
-                                                              .bytes = owned * 4,
-                                                              .bucket = bucket.id})
+                own.reduced = is_shared(bucket) ? build_.add_buffer({.kind = BufferKind::reduced,
+                                                                     .bytes = owned * 4,
+                                                                     .bucket = bucket.id})
                                                 : own.gradients;
         }
     }
@@ -131,7 +112,7 @@ class RankLowering {
             if (has_mixed_types(bucket) && own.shards.valid())
                 uses.push_back({own.shards, Access::read});
             own.gathered =
-                add(program::GatherParameters{bucket.id}, collective_, {}, std::move(uses));
+                build_.add(program::GatherParameters{bucket.id}, collective_, {}, std::move(uses));
         }
     }
 
@@ -183,17 +164,18 @@ class RankLowering {
             auto const slots = static_cast<std::size_t>(input_.slots.of(link));
             std::size_t const slot = incoming.count % slots;
             if (incoming.slots.size() <= slot)
-                incoming.slots.push_back(add_buffer({.kind = BufferKind::received,
-                                                     .peer = piece.peer,
-                                                     .direction = direction,
-                                                     .slot = static_cast<std::int64_t>(slot)}));
+                incoming.slots.push_back(
+                    build_.add_buffer({.kind = BufferKind::received,
+                                       .peer = piece.peer,
+                                       .direction = direction,
+                                       .slot = static_cast<std::int64_t>(slot)}));
             grow_link(incoming.slots, incoming.largest, op.bytes);
             std::set<InstructionId> after;
             if (incoming.count >= slots)
                 after.insert(incoming.consumers[incoming.count - slots]);
-            pending.after.insert(add(program::Receive{op},
-                                     queue({QueueKind::receive, piece.peer, direction}), after,
-                                     {{incoming.slots[slot], Access::write}}));
+            pending.after.insert(build_.add(
+                program::Receive{op}, build_.queue({QueueKind::receive, piece.peer, direction}),
+                after, {{incoming.slots[slot], Access::write}}));
             pending.uses.push_back({incoming.slots[slot], Access::read, true});
             pending.freed.push_back({link, incoming.count});
             ++incoming.count;
@@ -205,18 +187,18 @@ class RankLowering {
         for (Piece const& piece : pieces(neighbour, microbatch, range)) {
             program::Message const op = message(piece, direction, boundary, microbatch);
             if (piece.peer == rank_) {
-                BufferId const buffer = add_buffer({.kind = BufferKind::handover,
-                                                    .bytes = op.bytes,
-                                                    .chunk = boundary,
-                                                    .microbatch = microbatch,
-                                                    .direction = direction});
+                BufferId const buffer = build_.add_buffer({.kind = BufferKind::handover,
+                                                           .bytes = op.bytes,
+                                                           .chunk = boundary,
+                                                           .microbatch = microbatch,
+                                                           .direction = direction});
                 handover_[{direction, boundary, microbatch}] = buffer;
                 pending.uses.push_back({buffer, Access::write});
                 continue;
             }
             Outgoing& outgoing = outgoing_[{rank_, piece.peer, direction}];
             if (outgoing.buffer.empty())
-                outgoing.buffer.push_back(add_buffer(
+                outgoing.buffer.push_back(build_.add_buffer(
                     {.kind = BufferKind::sending, .peer = piece.peer, .direction = direction}));
             grow_link(outgoing.buffer, outgoing.largest, op.bytes);
             if (outgoing.last_send.valid())
@@ -231,7 +213,7 @@ class RankLowering {
                    std::int64_t bytes) {
         largest = std::max(largest, bytes);
         for (BufferId const buffer : buffers)
-            program_.buffers[buffer.index()].bytes = largest;
+            build_.buffer(buffer).bytes = largest;
     }
 
     void use_weights(Pending& pending, ChunkId chunk) {
@@ -271,7 +253,7 @@ class RankLowering {
             if (first)
                 clears.push_back(bucket.id);
             pending.uses.push_back({own.gradients, first ? Access::write : Access::update});
-            own.last_gradient = InstructionId{std::ssize(program_.instructions)};
+            own.last_gradient = build_.next();
         }
         return clears;
     }
@@ -283,8 +265,8 @@ class RankLowering {
 
     /// Adds the computation, then its sends.
     void emit(Pending&& pending, program::Operation operation) {
-        InstructionId const id =
-            add(std::move(operation), compute_, std::move(pending.after), std::move(pending.uses));
+        InstructionId const id = build_.add(std::move(operation), compute_,
+                                            std::move(pending.after), std::move(pending.uses));
         for (auto const& [link, index] : pending.freed) {
             auto& consumers = incoming_[link].consumers;
             if (consumers.size() <= index)
@@ -293,9 +275,9 @@ class RankLowering {
         }
         for (program::Message const& op : pending.sends) {
             Outgoing& outgoing = outgoing_[{rank_, op.peer, op.direction}];
-            outgoing.last_send =
-                add(program::Send{op}, queue({QueueKind::send, op.peer, op.direction}), {id},
-                    {{outgoing.buffer.front(), Access::read, true}});
+            outgoing.last_send = build_.add(program::Send{op},
+                                            build_.queue({QueueKind::send, op.peer, op.direction}),
+                                            {id}, {{outgoing.buffer.front(), Access::read, true}});
         }
         last_compute_ = id;
     }
@@ -331,10 +313,10 @@ class RankLowering {
                        ChunkId{chunk.value - 1}, compute.microbatch, compute.sequences);
         use_weights(pending, chunk);
         if (!evaluate && layout.kept_bytes > 0) {
-            BufferId const kept = add_buffer({.kind = BufferKind::kept,
-                                              .bytes = layout.kept_bytes,
-                                              .chunk = chunk,
-                                              .microbatch = compute.microbatch});
+            BufferId const kept = build_.add_buffer({.kind = BufferKind::kept,
+                                                     .bytes = layout.kept_bytes,
+                                                     .chunk = chunk,
+                                                     .microbatch = compute.microbatch});
             kept_[{chunk, compute.microbatch}] = kept;
             pending.uses.push_back({kept, Access::write});
         }
@@ -362,10 +344,10 @@ class RankLowering {
         if (!fused && layout.kept_for_weights_bytes > 0) {
             auto& buffer = kept_for_weights_[{chunk, compute.microbatch}];
             if (!weights_only)
-                buffer = add_buffer({.kind = BufferKind::kept_for_weights,
-                                     .bytes = layout.kept_for_weights_bytes,
-                                     .chunk = chunk,
-                                     .microbatch = compute.microbatch});
+                buffer = build_.add_buffer({.kind = BufferKind::kept_for_weights,
+                                            .bytes = layout.kept_for_weights_bytes,
+                                            .chunk = chunk,
+                                            .microbatch = compute.microbatch});
             pending.uses.push_back(
                 {buffer, weights_only ? Access::read : Access::write, weights_only});
         }
@@ -413,8 +395,8 @@ class RankLowering {
             }
             if (own.reduced.valid())
                 uses.push_back({own.reduced, Access::write});
-            own.reduction =
-                add(program::ReduceGradients{bucket->id}, collective_, after, std::move(uses));
+            own.reduction = build_.add(program::ReduceGradients{bucket->id}, collective_, after,
+                                       std::move(uses));
         }
     }
 
@@ -428,7 +410,7 @@ class RankLowering {
     void finish(bool train) {
         std::vector<Bucket const*> const order = reduction_order();
         if (train && has_head())
-            last_compute_ = add(program::CountTokens{}, compute_, {}, {});
+            last_compute_ = build_.add(program::CountTokens{}, compute_, {}, {});
         if (train)
             for (Bucket const* bucket : order) {
                 BucketBuffers const& own = buckets_[bucket->id];
@@ -437,13 +419,13 @@ class RankLowering {
                 std::set<InstructionId> after;
                 if (own.reduction.valid())
                     after.insert(own.reduction);
-                last_compute_ = add(program::MeasureGradients{bucket->id}, compute_, after,
-                                    {{own.reduced, Access::read}});
+                last_compute_ = build_.add(program::MeasureGradients{bucket->id}, compute_, after,
+                                           {{own.reduced, Access::read}});
             }
         std::set<InstructionId> after;
         if (last_compute_.valid())
             after.insert(last_compute_);
-        InstructionId const scalars = add(program::ReduceScalars{}, collective_, after, {});
+        InstructionId const scalars = build_.add(program::ReduceScalars{}, collective_, after, {});
         if (!train)
             return;
         bool first = true;
@@ -451,11 +433,11 @@ class RankLowering {
             BucketBuffers const& own = buckets_[bucket->id];
             if (!own.reduced.valid())
                 continue;
-            add(program::UpdateParameters{bucket->id}, compute_,
-                first ? std::set<InstructionId>{scalars} : std::set<InstructionId>{},
-                {{own.reduced, Access::read, true},
-                 {own.shards, Access::update},
-                 {own.weights, Access::update}});
+            build_.add(program::UpdateParameters{bucket->id}, compute_,
+                       first ? std::set<InstructionId>{scalars} : std::set<InstructionId>{},
+                       {{own.reduced, Access::read, true},
+                        {own.shards, Access::update},
+                        {own.weights, Access::update}});
             first = false;
         }
     }
@@ -480,7 +462,7 @@ class RankLowering {
 
     LoweringInput const& input_;
     RankId rank_;
-    program::Program program_;
+    ProgramBuilder build_;
     QueueId compute_, collective_;
     BufferId workspace_;
     std::int64_t workspace_bytes_ = 0;
