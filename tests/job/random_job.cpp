@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <utility>
 
 namespace evener::job {
 
@@ -107,13 +108,19 @@ void make_consistent(Engine& engine, Job& job) {
     for (auto const member : {&Model::vocabulary, &Model::hidden_size, &Model::ffn_size,
                               &Model::sequence_length, &Model::layers})
         model.*member = std::max<std::int64_t>(1, model.*member);
+    // Sizes whose products stay below what a job may ask for.
+    for (auto const& [member, most] :
+         {std::pair{&Model::vocabulary, 1000000}, std::pair{&Model::hidden_size, 4096},
+          std::pair{&Model::ffn_size, 1000000}, std::pair{&Model::sequence_length, 4096},
+          std::pair{&Model::layers, 1000}})
+        model.*member = std::min<std::int64_t>(model.*member, most);
+    job.train.batch_size = std::min<std::int64_t>(job.train.batch_size, 4096);
     model.kv_heads = draw(engine, 1, 32);
     model.heads = model.kv_heads * draw(engine, 1, 8);
     model.head_size = 2 * draw(engine, 1, 64);
-    if (job.data.format == Format::uint16) {
+    if (job.data.format == Format::uint16)
         model.vocabulary = std::min<std::int64_t>(model.vocabulary, 65536);
-        job.data.ignore_token = std::min<std::int64_t>(job.data.ignore_token, 65535);
-    }
+    job.data.ignore_token = std::min<std::int64_t>(job.data.ignore_token, model.vocabulary - 1);
     std::replace(job.run.name.begin(), job.run.name.end(), '/', '_');
     job.run.name = "n" + job.run.name;
     job.run.out = "o" + job.run.out;
