@@ -3,8 +3,8 @@
 // Speed of whole training steps on one rank with 2 threads against oneDNN's products of the model's
 // own shapes, measured in the same run with the same threads and plain row-major layouts. One JSON
 // line per compute type; `share` is the figure: model FLOPs per second (three forward passes of all
-// products, causal attention counted half; nothing is recomputed) of the best of 5 warm steps, over
-// the products' rate (best of 5 each, weighted by FLOPs). Run alone on the machine:
+// products, causal attention counted half; nothing is recomputed) of the best of 10 warm steps, over
+// the products' rate (best of 10 each, weighted by FLOPs). Run alone on the machine:
 //   bin/step_bench
 #include "bench/training.hpp"
 #include <dnnl.hpp>
@@ -24,7 +24,7 @@ constexpr int threads = 2;
 constexpr int runs = 5;
 constexpr std::int64_t sequences = 4;
 
-/// Seconds of the best of `runs` warm calls of one oneDNN matmul.
+/// Seconds of the best of 2 * `runs` warm calls of one oneDNN matmul.
 double product_seconds(kernels::MatmulShape const& shape) {
     using dnnl::memory;
     auto const type = [](kernels::Element element) {
@@ -50,7 +50,7 @@ double product_seconds(kernels::MatmulShape const& shape) {
             bytes[i] = i % 2 == 0 ? static_cast<unsigned char>(i) : 0x3c; // small positive numbers
     }
     double best = 1e300;
-    for (int run = 0; run <= runs; ++run) {
+    for (int run = 0; run <= 2 * runs; ++run) { // as often as the step is measured
         auto const begin = std::chrono::steady_clock::now();
         product.execute(
             stream,
