@@ -125,7 +125,7 @@ TEST(Messages, LongOnesAreCutAndJoined) {
 /// A ring around all ranks: each passes on what it received, after its own compute instruction.
 TEST(Messages, ASendWaitsForTheInstructionsItNames) {
     if (world_size() < 2)
-        GTEST_SKIP();
+        GTEST_SKIP() << "needs 2 ranks";
     Transport transport{MPI_COMM_WORLD};
     int const rank = world_rank();
     RankId const next{(rank + 1) % world_size()};
@@ -162,7 +162,7 @@ TEST(Messages, ASendWaitsForTheInstructionsItNames) {
 /// The receives of one link end in the order of the queue, even where a later message came first.
 TEST(Messages, ReceivesEndInOrder) {
     if (world_size() < 2)
-        GTEST_SKIP();
+        GTEST_SKIP() << "needs 2 ranks";
     Transport transport{MPI_COMM_WORLD};
     std::byte data[2] = {};
     Board board{3};
@@ -199,7 +199,7 @@ TEST(Messages, ReceivesEndInOrder) {
 /// sends is when its receive has started.
 TEST(Messages, ASendWaitsForTheEndOfTheOneBefore) {
     if (world_size() < 2)
-        GTEST_SKIP();
+        GTEST_SKIP() << "needs 2 ranks";
     TransportOptions options;
     options.synchronous_sends = true;
     Transport transport{MPI_COMM_WORLD, options};
