@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "program/costs.hpp"
+
+namespace evener::program {
+
+double ChunkSeconds::of(WorkKind kind) const {
+    switch (kind) {
+    case WorkKind::forward:
+        return forward;
+    case WorkKind::backward:
+        return backward;
+    case WorkKind::backward_input:
+        return backward_input;
+    case WorkKind::backward_weight:
+        return backward_weight;
+    }
+    return 0;
+}
+
+Network free_network(std::int64_t rank_count) {
+    return {rank_count, {}, {}};
+}
+
+Network uniform_network(std::int64_t rank_count, Wire const& wire) {
+    Network network{rank_count, {}, {}};
+    for (std::int64_t src = 0; src < rank_count; ++src)
+        for (std::int64_t dst = 0; dst < rank_count; ++dst) {
+            if (src == dst) {
+                network.routes.push_back(-1);
+                continue;
+            }
+            network.routes.push_back(core::narrow<std::int32_t>(std::ssize(network.wires)));
+            network.wires.push_back(wire);
+        }
+    return network;
+}
+
+Costs uniform_costs(Plan const& plan, ChunkSeconds const& seconds) {
+    Costs costs;
+    auto const ranks = static_cast<std::size_t>(plan.rank_count());
+    costs.chunks.assign(ranks, std::vector<ChunkSeconds>(plan.chunks.size()));
+    for (std::size_t c = 0; c < plan.chunks.size(); ++c)
+        for (core::RankId const rank : plan.groups[plan.chunks[c].group.index()].ranks)
+            costs.chunks[rank.index()][c] = seconds;
+    costs.measure_seconds_per_element.assign(ranks, 0.0);
+    costs.update_seconds_per_element.assign(ranks, 0.0);
+    costs.network = free_network(plan.rank_count());
+    return costs;
+}
+
+namespace {
+
+/// Of a whole microbatch, the part that `sequences` are.
+double part_of_whole(Plan const& plan, core::RankId rank, core::ChunkId chunk,
+                     std::int64_t sequences) {
+    Group const& group = plan.group_of(chunk);
+    std::int64_t const member = member_of(group, rank);
+    EVENER_EXPECT(member >= 0);
+    std::int64_t whole = plan.microbatch_size;
+    if (group.dispatch == Dispatch::shares)
+        whole = largest_remainder(whole, group.shares)[static_cast<std::size_t>(member)];
+    return whole > 0 ? static_cast<double>(sequences) / static_cast<double>(whole) : 1;
+}
+
+struct SecondsOf {
+    Costs const& costs;
+    ProgramSet const& set;
+    core::RankId rank;
+
+    double compute(Compute const& op, WorkKind kind) const {
+        return costs.chunks[rank.index()][op.chunk.index()].of(kind) *
+               part_of_whole(set.plan, rank, op.chunk, op.sequences.size());
+    }
+    double owned(core::BucketId bucket) const {
+        return static_cast<double>(set.buckets[bucket.index()].shard_of(rank).size());
+    }
+    double operator()(Forward const& op) const { return compute(op, WorkKind::forward); }
+    double operator()(Backward const& op) const { return compute(op, WorkKind::backward); }
+    double operator()(BackwardInput const& op) const {
+        return compute(op, WorkKind::backward_input);
+    }
+    double operator()(BackwardWeight const& op) const {
+        return compute(op, WorkKind::backward_weight);
+    }
+    double operator()(MeasureGradients const& op) const {
+        return owned(op.bucket) * costs.measure_seconds_per_element[rank.index()];
+    }
+    double operator()(UpdateParameters const& op) const {
+        return owned(op.bucket) * costs.update_seconds_per_element[rank.index()];
+    }
+    template <class Op>
+    double operator()(Op const&) const {
+        return 0;
+    }
+};
+
+} // namespace
+
+double work_seconds(Costs const& costs, Plan const& plan, core::RankId rank, Work const& work) {
+    Group const& group = plan.group_of(work.chunk);
+    auto const member = static_cast<std::size_t>(member_of(group, rank));
+    core::Range const sequences = sequences_of(plan, group, member, work.microbatch);
+    return costs.chunks[rank.index()][work.chunk.index()].of(work.kind) *
+           part_of_whole(plan, rank, work.chunk, sequences.size());
+}
+
+InstructionSeconds instruction_seconds(Costs const& costs, ProgramSet const& set) {
+    InstructionSeconds seconds;
+    for (Program const& program : set.programs) {
+        std::vector<double>& own = seconds.emplace_back();
+        for (Instruction const& instruction : program.instructions)
+            own.push_back(std::visit(SecondsOf{costs, set, program.rank}, instruction.operation));
+    }
+    return seconds;
+}
+
+} // namespace evener::program

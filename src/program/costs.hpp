@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What a plan's work costs in time: seconds of computations by rank and chunk, and the network
+// between ranks. Measured by a calibration or estimated; never taken from the run they predict.
+
+#include "program/program.hpp"
+#include "program/schedule.hpp"
+
+#include <vector>
+
+namespace evener::program {
+
+/// Seconds of one chunk's work on one rank's part of a whole microbatch.
+struct ChunkSeconds {
+    double forward = 0;
+    double backward_input = 0;
+    double backward_weight = 0;
+    double backward = 0; ///< both in one instruction
+
+    double of(WorkKind kind) const;
+};
+
+/// A one-way path that carries one message at a time: a message of b bytes takes the first gap of
+/// b * seconds_per_byte at or after the moment it is ready, and arrives latency_seconds after it
+/// has left (SCHEDULES: range-based occupancy).
+struct Wire {
+    double latency_seconds = 0;
+    double seconds_per_byte = 0;
+};
+
+/// Which wire each ordered pair of ranks uses. Pairs with the same wire queue for it: a shared
+/// uplink. The two directions between ranks may use different wires.
+struct Network {
+    std::int64_t rank_count = 0;
+    std::vector<Wire> wires;
+    std::vector<std::int32_t> routes; ///< [src * rank_count + dst]; -1 = takes no time
+
+    std::int32_t wire_between(core::RankId src, core::RankId dst) const {
+        return routes.empty()
+                   ? -1
+                   : routes[src.index() * static_cast<std::size_t>(rank_count) + dst.index()];
+    }
+};
+
+/// No message takes time.
+Network free_network(std::int64_t rank_count);
+
+/// Every ordered pair of ranks has a wire of its own like this one.
+Network uniform_network(std::int64_t rank_count, Wire const& wire);
+
+struct Costs {
+    std::vector<std::vector<ChunkSeconds>> chunks; ///< [rank][chunk]; 0 where it has no work
+    /// Seconds per float32 element of a shard, by rank.
+    std::vector<double> measure_seconds_per_element;
+    std::vector<double> update_seconds_per_element;
+    Network network;
+};
+
+/// The same seconds for every rank and chunk of the plan, free updates and messages.
+Costs uniform_costs(Plan const& plan, ChunkSeconds const& seconds);
+
+/// Seconds of one piece of work of a rank; a smaller last microbatch takes its part of a whole one.
+double work_seconds(Costs const& costs, Plan const& plan, core::RankId rank, Work const& work);
+
+/// Seconds of every instruction of a compute queue, [rank][instruction]; 0 for the other queues,
+/// whose times follow from the network. Evaluation counts as Forward.
+using InstructionSeconds = std::vector<std::vector<double>>;
+InstructionSeconds instruction_seconds(Costs const& costs, ProgramSet const& set);
+
+} // namespace evener::program
