@@ -10,6 +10,7 @@
 #include "program/timeline.hpp"
 
 #include <limits>
+#include <span>
 #include <vector>
 
 namespace evener::schedule {
@@ -35,6 +36,12 @@ struct Cell {
     std::vector<Arrival> backward_inputs; ///< besides its own forward
 };
 
+/// The other end of an Arrival.
+struct Departure {
+    std::int32_t cell = -1; ///< that waits
+    Arrival arrival;
+};
+
 struct WorkGraph {
     std::vector<Cell> cells;
     std::int64_t rank_count = 0;
@@ -43,10 +50,24 @@ struct WorkGraph {
 
     /// Index of the cell, or -1 where the rank has no part of it. O(1) after index().
     std::int32_t find(core::RankId rank, core::ChunkId chunk, core::MicrobatchId microbatch) const;
+    /// Who waits for the cell's forward (or backward), ascending cells.
+    std::span<Departure const> forward_outputs(std::int32_t cell) const;
+    std::span<Departure const> backward_outputs(std::int32_t cell) const;
+
     /// Must be called after the last change of `cells`.
     void index();
 
   private:
+    /// Departures of all cells one after the other; those of cell i begin at begins[i].
+    struct Outputs {
+        std::vector<Departure> all;
+        std::vector<std::int32_t> begins;
+    };
+    static Outputs outputs_of(std::vector<Cell> const& cells, std::vector<Arrival> Cell::*inputs);
+    static std::span<Departure const> at(Outputs const& outputs, std::int32_t cell);
+
+    Outputs forward_;
+    Outputs backward_;
     std::int64_t chunk_count_ = 0;
     std::int64_t microbatch_count_ = 0;
     std::vector<std::int32_t> places_; ///< [rank][chunk][microbatch]
