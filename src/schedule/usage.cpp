@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedule/usage.hpp"
+
+#include <algorithm>
+
+namespace evener::schedule {
+
+namespace {
+
+using program::Span;
+
+/// Sorted, without overlaps and empty spans.
+std::vector<Span> merged(std::vector<Span> spans) {
+    std::erase_if(spans, [](Span const& span) { return span.end <= span.start; });
+    std::sort(spans.begin(), spans.end(),
+              [](Span const& a, Span const& b) { return a.start < b.start; });
+    std::vector<Span> result;
+    for (Span const& span : spans)
+        if (!result.empty() && span.start <= result.back().end)
+            result.back().end = std::max(result.back().end, span.end);
+        else
+            result.push_back(span);
+    return result;
+}
+
+double total(std::vector<Span> const& disjoint) {
+    double seconds = 0;
+    for (Span const& span : disjoint)
+        seconds += span.seconds();
+    return seconds;
+}
+
+/// Seconds that two lists from merged() share.
+double shared(std::vector<Span> const& a, std::vector<Span> const& b) {
+    double seconds = 0;
+    for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+        seconds += std::max(0.0, std::min(a[i].end, b[j].end) - std::max(a[i].start, b[j].start));
+        if (a[i].end < b[j].end)
+            ++i;
+        else
+            ++j;
+    }
+    return seconds;
+}
+
+/// The figures of one rank.
+class RankCount {
+  public:
+    RankCount(program::Program const& program, std::vector<Span> const& spans,
+              std::vector<Span> const& under_way)
+        : program_{program}, spans_{spans}, under_way_{under_way} {
+        EVENER_EXPECT(spans.size() == program.instructions.size());
+        std::vector<std::int64_t> last(program.queues.size(), -1);
+        for (std::size_t i = 0; i < spans.size(); ++i) {
+            std::int64_t& previous = last[program.instructions[i].queue.index()];
+            before_.push_back(previous);
+            previous = static_cast<std::int64_t>(i);
+        }
+        seen_.resize(spans.size(), 0);
+    }
+
+    RankUsage count(double seconds) {
+        RankUsage usage;
+        std::vector<Span> computing;
+        std::vector<Span> communicating;
+        double idle_from = 0;
+        for (std::size_t i = 0; i < spans_.size(); ++i) {
+            if (!computes(i)) {
+                communicating.push_back(under_way_[i]);
+                continue;
+            }
+            if (spans_[i].start > idle_from)
+                usage.exposed_seconds += exposed(i, {idle_from, spans_[i].start});
+            idle_from = std::max(idle_from, spans_[i].end);
+            computing.push_back(spans_[i]);
+        }
+        if (!computing.empty())
+            usage.first_start = computing.front().start;
+        usage.last_end = idle_from;
+        computing = merged(std::move(computing));
+        communicating = merged(std::move(communicating));
+        usage.busy_seconds = total(computing);
+        usage.bubble_seconds = seconds - usage.busy_seconds;
+        usage.communication_seconds = total(communicating);
+        usage.overlapped_seconds = shared(computing, communicating);
+        for (program::MemoryPoint const& point : program::memory_over_time(program_, spans_))
+            usage.peak_bytes = std::max(usage.peak_bytes, point.bytes);
+        return usage;
+    }
+
+  private:
+    bool computes(std::size_t i) const {
+        return program_.queues[program_.instructions[i].queue.index()].kind ==
+               program::QueueKind::compute;
+    }
+
+    /// Seconds of the gap before computation `i` in which something it waits for is under way.
+    double exposed(std::size_t i, Span gap) {
+        std::vector<Span> waited;
+        std::vector<std::size_t> open{i};
+        ++visit_;
+        auto const reach = [&](std::int64_t other) {
+            auto const o = static_cast<std::size_t>(other);
+            if (other < 0 || seen_[o] == visit_ || computes(o) || spans_[o].end <= gap.start)
+                return;
+            seen_[o] = visit_;
+            open.push_back(o);
+            waited.push_back(
+                {std::max(gap.start, under_way_[o].start), std::min(gap.end, under_way_[o].end)});
+        };
+        while (!open.empty()) {
+            std::size_t const at = open.back();
+            open.pop_back();
+            for (core::InstructionId const id : program_.instructions[at].after)
+                reach(id.value);
+            if (at != i)
+                reach(before_[at]);
+        }
+        return total(merged(std::move(waited)));
+    }
+
+    program::Program const& program_;
+    std::vector<Span> const& spans_;
+    std::vector<Span> const& under_way_;
+    std::vector<std::int64_t> before_; ///< of the same queue, or -1
+    std::vector<std::uint32_t> seen_;
+    std::uint32_t visit_ = 0;
+};
+
+} // namespace
+
+std::vector<std::vector<Span>> under_way(program::ProgramSet const& set,
+                                         program::Timeline const& timeline,
+                                         Meetings const& meetings) {
+    EVENER_EXPECT(timeline.ranks.size() == set.programs.size());
+    std::vector<std::vector<Span>> spans = timeline.ranks;
+    auto const at = [&](Place place) -> Span& {
+        return spans[place.rank.index()][place.instruction.index()];
+    };
+    // Only starts change, and each instruction meets once, so the originals can be overwritten.
+    auto const meet = [&](Place place, double together) {
+        at(place).start = std::min(std::max(at(place).start, together), at(place).end);
+    };
+    for (auto const& [send, receive] : meetings.messages) {
+        double const together = std::max(at(send).start, at(receive).start);
+        meet(send, together);
+        meet(receive, together);
+    }
+    for (std::vector<Place> const& participants : meetings.collectives) {
+        double together = 0;
+        for (Place const place : participants)
+            together = std::max(together, at(place).start);
+        for (Place const place : participants)
+            meet(place, together);
+    }
+    return spans;
+}
+
+Usage usage_of(program::ProgramSet const& set, program::Timeline const& timeline,
+               Meetings const& meetings) {
+    std::vector<std::vector<Span>> const moving = under_way(set, timeline, meetings);
+    Usage usage{timeline.seconds(), {}};
+    for (std::size_t r = 0; r < set.programs.size(); ++r)
+        usage.ranks.push_back(
+            RankCount{set.programs[r], timeline.ranks[r], moving[r]}.count(usage.seconds));
+    return usage;
+}
+
+Usage usage_of(program::ProgramSet const& set, program::Timeline const& timeline) {
+    return usage_of(set, timeline, find_meetings(set));
+}
+
+} // namespace evener::schedule
