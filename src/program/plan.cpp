@@ -116,13 +116,14 @@ std::vector<std::int64_t> largest_remainder(std::int64_t total,
     return parts;
 }
 
-std::size_t dealt_to(std::vector<double> const& weights, std::int64_t microbatch) {
+std::vector<std::int32_t> deal_by_weights(std::vector<double> const& weights, std::int64_t count) {
     double const sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-    EVENER_EXPECT(sum > 0 && microbatch >= 0);
+    EVENER_EXPECT(sum > 0 && count >= 0);
     std::vector<std::int64_t> counts(weights.size());
-    std::size_t chosen = 0;
-    for (std::int64_t i = 0; i <= microbatch; ++i) {
+    std::vector<std::int32_t> deal;
+    for (std::int64_t i = 0; i < count; ++i) {
         double most = -1;
+        std::size_t chosen = 0;
         for (std::size_t j = 0; j < weights.size(); ++j) {
             double const behind =
                 static_cast<double>(i + 1) * weights[j] / sum - static_cast<double>(counts[j]);
@@ -132,17 +133,29 @@ std::size_t dealt_to(std::vector<double> const& weights, std::int64_t microbatch
             }
         }
         ++counts[chosen];
+        deal.push_back(core::narrow<std::int32_t>(static_cast<std::int64_t>(chosen)));
     }
-    return chosen;
+    return deal;
+}
+
+std::vector<std::int32_t> deal_of(Group const& group, std::int64_t count) {
+    EVENER_EXPECT(group.dispatch == Dispatch::dealt);
+    if (group.deal.empty())
+        return deal_by_weights(group.shares, count);
+    EVENER_EXPECT(std::ssize(group.deal) == count);
+    return group.deal;
 }
 
 core::Range sequences_of(Plan const& plan, Group const& group, std::size_t member,
                          core::MicrobatchId microbatch) {
     core::Range const range = plan.microbatch_range(microbatch);
-    if (group.dispatch == Dispatch::dealt)
-        return dealt_to(group.shares, microbatch.value) == member
-                   ? range
-                   : core::Range{range.begin, range.begin};
+    if (group.dispatch == Dispatch::dealt) {
+        std::int32_t const owner = group.deal.empty()
+                                       ? deal_by_weights(group.shares, microbatch.value + 1).back()
+                                       : group.deal.at(microbatch.index());
+        return static_cast<std::size_t>(owner) == member ? range
+                                                         : core::Range{range.begin, range.begin};
+    }
     std::vector<std::int64_t> const parts = largest_remainder(range.size(), group.shares);
     std::int64_t const begin = std::accumulate(
         parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(member), range.begin);

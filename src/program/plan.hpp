@@ -28,6 +28,8 @@ struct Group {
     std::vector<double> shares;        ///< weight of each rank's part, >= 0, one positive at least
     std::vector<double> shard_weights; ///< weight of each rank's optimizer shard, likewise
     Dispatch dispatch = Dispatch::shares;
+    /// Member to whom each microbatch is dealt; empty = by weights. Only with Dispatch::dealt.
+    std::vector<std::int32_t> deal = {};
     core::DType compute = core::DType::float32;
 
     friend bool operator==(Group const&, Group const&) = default;
@@ -70,8 +72,12 @@ core::Range sequences_of(Plan const& plan, Group const& group, std::size_t membe
 /// first); weight 0 gets 0.
 std::vector<std::int64_t> largest_remainder(std::int64_t total, std::vector<double> const& weights);
 
-/// Member to whom a microbatch is dealt: the one furthest behind its weight (ties: lower index).
-std::size_t dealt_to(std::vector<double> const& weights, std::int64_t microbatch);
+/// Member to whom each microbatch goes when they are dealt by weights: the one furthest behind its
+/// weight (ties: lower index).
+std::vector<std::int32_t> deal_by_weights(std::vector<double> const& weights, std::int64_t count);
+
+/// Member to whom each of `count` microbatches is dealt: as the group says, or by weights.
+std::vector<std::int32_t> deal_of(Group const& group, std::int64_t count);
 
 /// Everything that makes the plan impossible for this model, in words for the user; empty = fine.
 std::vector<std::string> plan_problems(Plan const& plan, model::Model const& model);

@@ -49,9 +49,11 @@ TEST(LargestRemainder, AddsUpAndNeverMissesByOne) {
 TEST(Dealt, FollowsTheWeightsAtEveryLength) {
     std::vector<double> const weights{3, 0, 1};
     Parts counts(3);
-    for (std::int64_t i = 0; i < 100; ++i) {
-        ++counts[dealt_to(weights, i)];
-        EXPECT_LE(std::abs(static_cast<double>(counts[0]) - 0.75 * static_cast<double>(i + 1)), 1);
+    std::int64_t dealt = 0;
+    for (std::int32_t const member : deal_by_weights(weights, 100)) {
+        ++counts[static_cast<std::size_t>(member)];
+        EXPECT_LE(std::abs(static_cast<double>(counts[0]) - 0.75 * static_cast<double>(++dealt)),
+                  1);
     }
     EXPECT_EQ(counts, (Parts{75, 0, 25}));
 }
