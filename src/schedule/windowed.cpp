@@ -11,13 +11,17 @@
 //               <= j - delay; in the cool-down, when no forward is left, one after each
 //               BackwardInput and the rest at the end
 //
-//               in_flight                        delay
-//   1F1B        own width + widths behind        0
-//   ZB-H1       own width + widths behind        widths in front
-//   ZB-H2       own width + 2 * widths behind    2 * widths in front
+//               in_flight                                               delay
+//   1F1B        own width + in_flight behind, rounded up to own widths  0
+//   ZB-H1       the same                                                widths in front
+//   ZB-H2       own width + 2 * widths behind                           2 * widths in front
 //
-// Example: three stages, the last one dealt to two ranks, 1F1B: in flight 4, 3, 2. Rank 0 starts
-// with four forwards; each rank of the last group has one of its own microbatches in flight.
+// With widths of 1 the first is the usual p - r. The rounding: a rank that gets every d-th
+// microbatch and is never idle fits whole turns of its own between Forward and Backward of one, so
+// it must hold as many more as the stages behind keep it waiting for turns of d microbatches.
+//
+// Example: four stages, the third dealt to two ranks, 1F1B: in flight 6, 5, 4, 1, so that each of
+// the two ranks holds two microbatches (with 3 in flight they would wait half of the time).
 //
 // No order blocks as long as in_flight never grows from a stage to the next: then whatever a stage
 // wants to have done forward before the backward of j is not held back by the stages in front of
@@ -89,20 +93,22 @@ class WindowedOrder {
 Orders windowed(Plan const& plan, Windowed kind, std::vector<std::int64_t> const& extra) {
     EVENER_EXPECT(extra.empty() || extra.size() == plan.groups.size());
     std::vector<Stage> const stages = stages_of(plan);
-    std::int64_t const factor = kind == Windowed::zb_h2 ? 2 : 1;
+    std::int64_t const total = total_width(stages);
     Orders orders(static_cast<std::size_t>(plan.rank_count()));
-    std::int64_t least = 0; // of the stage behind
+    std::int64_t behind = 0; // in flight in the stage behind, without what is extra
+    std::int64_t least = 0;  // in flight there
     for (std::size_t s = stages.size(); s-- > 0;) {
         Stage const& stage = stages[s];
-        std::int64_t const behind = total_width(stages) - stage.in_front - stage.width;
+        behind = kind == Windowed::zb_h2 ? stage.width + 2 * (total - stage.in_front - stage.width)
+                                         : stage.width + core::round_up(behind, stage.width);
         Windows windows;
-        windows.in_flight = stage.width + factor * behind;
+        windows.in_flight = behind;
         if (!extra.empty())
             windows.in_flight += extra[plan.chunks[s].group.index()];
-        windows.in_flight = least = std::max({windows.in_flight, least, std::int64_t{1}});
+        windows.in_flight = least = std::max(windows.in_flight, least);
         windows.split = kind != Windowed::one_f_one_b || plan.split_backward;
         if (kind != Windowed::one_f_one_b)
-            windows.delay = factor * stage.in_front;
+            windows.delay = (kind == Windowed::zb_h2 ? 2 : 1) * stage.in_front;
         for (std::size_t member = 0; member < stage.group->ranks.size(); ++member)
             orders[stage.group->ranks[member].index()] =
                 WindowedOrder{ChunkId{static_cast<std::int64_t>(s)}, stage.microbatches[member],
