@@ -64,7 +64,7 @@ struct Buffer {
     core::BucketId bucket{};                  ///< weights, gradients, shards, reduced
     core::RankId peer{};                      ///< received, sending
     Direction direction = Direction::forward; ///< received, sending, handover
-    std::int64_t slot = 0;                    ///< received
+    std::int64_t slot = 0;                    ///< received, sending
 
     friend bool operator==(Buffer const&, Buffer const&) = default;
 };

@@ -13,7 +13,16 @@
 //   ReduceScalars      then UpdateParameters of each bucket it owns a shard of
 //
 // A bucket with one member needs neither gather nor reduction: its gradient is the reduced one.
+//
+// Buffers of a link. A receive buffer is taken from the moment when a message may leave until its
+// consumer has ended, a send buffer from the start of the producer until the message has left.
+// Without costs each link gets one receive buffer more than the smallest number that cannot block,
+// and one send buffer. With costs the programs are simulated: where that makes the pass longer than
+// buffers without limit would, each link gets as many as keep its messages from waiting for one
+// (which includes what hides a link's latency), or what fits the ranks' memory, but never less than
+// the smallest number that cannot block.
 
+#include "program/costs.hpp"
 #include "program/program.hpp"
 #include "program/schedule.hpp"
 
@@ -22,13 +31,31 @@ namespace evener::schedule {
 struct LoweringOptions {
     program::ProgramKind kind = program::ProgramKind::train;
     /// Workspace that the operations of each rank's device need, by rank.
-    std::vector<std::int64_t> device_workspace_bytes;
+    std::vector<std::int64_t> device_workspace_bytes = {};
     std::int64_t moments = 2; ///< optimizer moments per parameter (AdamW 2, SGD 0)
+    program::Costs const* costs = nullptr;
+    std::vector<std::int64_t> memory_limit_bytes = {}; ///< of the arena, by rank; empty = none
 };
 
-/// The plan must have no problems (program::plan_problems). Throws core::ConfigError when no number
-/// of receive buffers up to the plan's limit keeps the schedule from blocking.
+/// The plan must have no problems (program::plan_problems). Throws core::ConfigError when the
+/// schedule blocks whatever the number of buffers, when it blocks with the number that the plan
+/// says, and when it does not fit the memory limits with the fewest.
 program::ProgramSet lower(program::Plan const& plan, model::Model const& model,
                           program::Schedule const& schedule, LoweringOptions const& options);
+
+/// Receive buffers of one direction between two ranks.
+struct LinkNeed {
+    core::RankId sender;
+    core::RankId receiver;
+    program::Direction direction = program::Direction::forward;
+    std::int64_t smallest = 0;      ///< that cannot block
+    std::int64_t without_stall = 0; ///< with which no message waits for one, by the costs
+
+    friend bool operator==(LinkNeed const&, LinkNeed const&) = default;
+};
+
+/// What each link needs, ascending by sender, receiver and direction. `options.costs` must be set.
+std::vector<LinkNeed> link_needs(program::Plan const& plan, model::Model const& model,
+                                 program::Schedule const& schedule, LoweringOptions const& options);
 
 } // namespace evener::schedule

@@ -146,8 +146,8 @@ class RankLowering {
     struct Pending {
         std::set<InstructionId> after;
         std::vector<Use> uses;
-        std::vector<program::Message> sends;             ///< to add behind it
-        std::vector<std::pair<Link, std::size_t>> freed; ///< receive slots it frees
+        std::vector<std::pair<program::Message, BufferId>> sends; ///< to add behind it
+        std::vector<std::pair<Link, std::size_t>> freed;          ///< receive slots it frees
     };
 
     void take_input(Pending& pending, Direction direction, ChunkId boundary, ChunkId neighbour,
@@ -161,7 +161,7 @@ class RankLowering {
             Link const link{piece.peer, rank_, direction};
             Incoming& incoming = incoming_[link];
             program::Message const op = message(piece, direction, boundary, microbatch);
-            auto const slots = static_cast<std::size_t>(input_.slots.of(link));
+            auto const slots = static_cast<std::size_t>(input_.receive_buffers.of(link));
             std::size_t const slot = incoming.count % slots;
             if (incoming.slots.size() <= slot)
                 incoming.slots.push_back(
@@ -196,15 +196,21 @@ class RankLowering {
                 pending.uses.push_back({buffer, Access::write});
                 continue;
             }
-            Outgoing& outgoing = outgoing_[{rank_, piece.peer, direction}];
-            if (outgoing.buffer.empty())
-                outgoing.buffer.push_back(build_.add_buffer(
-                    {.kind = BufferKind::sending, .peer = piece.peer, .direction = direction}));
-            grow_link(outgoing.buffer, outgoing.largest, op.bytes);
-            if (outgoing.last_send.valid())
-                pending.after.insert(outgoing.last_send);
-            pending.uses.push_back({outgoing.buffer.front(), Access::write});
-            pending.sends.push_back(op);
+            Link const link{rank_, piece.peer, direction};
+            Outgoing& outgoing = outgoing_[link];
+            auto const slots = static_cast<std::size_t>(input_.send_buffers.of(link));
+            std::size_t const slot = outgoing.sends.size() % slots;
+            if (outgoing.slots.size() <= slot)
+                outgoing.slots.push_back(
+                    build_.add_buffer({.kind = BufferKind::sending,
+                                       .peer = piece.peer,
+                                       .direction = direction,
+                                       .slot = static_cast<std::int64_t>(slot)}));
+            grow_link(outgoing.slots, outgoing.largest, op.bytes);
+            if (outgoing.sends.size() >= slots)
+                pending.after.insert(outgoing.sends[outgoing.sends.size() - slots]);
+            pending.uses.push_back({outgoing.slots[slot], Access::write});
+            pending.sends.push_back({op, outgoing.slots[slot]});
         }
     }
 
@@ -273,12 +279,10 @@ class RankLowering {
                 consumers.resize(index + 1);
             consumers[index] = id;
         }
-        for (program::Message const& op : pending.sends) {
-            Outgoing& outgoing = outgoing_[{rank_, op.peer, op.direction}];
-            outgoing.last_send = build_.add(program::Send{op},
-                                            build_.queue({QueueKind::send, op.peer, op.direction}),
-                                            {id}, {{outgoing.buffer.front(), Access::read, true}});
-        }
+        for (auto const& [op, buffer] : pending.sends)
+            outgoing_[{rank_, op.peer, op.direction}].sends.push_back(build_.add(
+                program::Send{op}, build_.queue({QueueKind::send, op.peer, op.direction}), {id},
+                {{buffer, Access::read, true}}));
         last_compute_ = id;
     }
 
@@ -454,8 +458,8 @@ class RankLowering {
         std::int64_t largest = 0;
     };
     struct Outgoing {
-        std::vector<BufferId> buffer; ///< none or one
-        InstructionId last_send;
+        std::vector<BufferId> slots;
+        std::vector<InstructionId> sends; ///< all so far
         std::int64_t largest = 0;
     };
     using ChunkMicrobatch = std::pair<ChunkId, MicrobatchId>;

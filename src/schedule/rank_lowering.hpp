@@ -18,14 +18,17 @@ struct Link {
     friend auto operator<=>(Link const&, Link const&) = default;
 };
 
-/// Receive buffers per link: `common` everywhere, `extra` where a link needs more.
-struct ReceiveSlots {
-    std::int64_t common = 1;
-    std::map<Link, std::int64_t> extra;
+/// Buffers per link at one of its ends.
+using LinkCounts = std::map<Link, std::int64_t>;
+
+/// Where a link is not listed it has `otherwise` buffers.
+struct LinkBuffers {
+    std::int64_t otherwise = 1;
+    LinkCounts counts;
 
     std::int64_t of(Link const& link) const {
-        auto const found = extra.find(link);
-        return common + (found == extra.end() ? 0 : found->second);
+        auto const found = counts.find(link);
+        return found == counts.end() ? otherwise : found->second;
     }
 };
 
@@ -35,7 +38,8 @@ struct LoweringInput {
     program::Schedule const& schedule;
     LoweringOptions const& options;
     std::vector<program::Bucket> const& buckets;
-    ReceiveSlots const& slots;
+    LinkBuffers const& receive_buffers;
+    LinkBuffers const& send_buffers;
 };
 
 program::Program lower_rank(LoweringInput const& input, core::RankId rank);

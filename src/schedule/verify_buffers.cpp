@@ -188,10 +188,11 @@ class BufferCheck {
         std::vector<bool> taken(wanted.found.size());
         for (BufferId const id : wanted.found) {
             std::int64_t const slot = program_.buffers[id.index()].slot;
-            // A link may have any number of receive buffers, all else there is once.
+            // A link may have any number of buffers at either end, all else there is once.
             bool const right = slot >= 0 && slot < std::ssize(taken) &&
                                !taken[static_cast<std::size_t>(slot)] &&
-                               (wanted.buffer.kind == BufferKind::received || slot == 0);
+                               (wanted.buffer.kind == BufferKind::received ||
+                                wanted.buffer.kind == BufferKind::sending || slot == 0);
             if (right)
                 taken[static_cast<std::size_t>(slot)] = true;
             else
