@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace evener::schedule {
 
 namespace {
@@ -80,7 +82,9 @@ class Lowering {
         return {{all, {}}, {all, {}}};
     }
 
-    /// The smallest number of receive buffers of each link that cannot block, or the plan's.
+    /// The smallest number of receive buffers of each link that cannot block, or the plan's. Links
+    /// that are short together (several chunks per group make rings of them) grow together, which
+    /// spreads what waits over their ranks.
     AllBuffers fewest_buffers() const {
         AllBuffers buffers;
         if (plan_.receive_buffers > 0)

@@ -27,7 +27,8 @@ struct Message {
     double seconds = 0; ///< on the wire
     double latency_seconds = 0;
     bool gone = false;
-    Node wire_blocker = none; ///< Send of the message that it queued behind
+    /// What it queued behind: a Send, or the participant whose start began an exchange.
+    Node wire_blocker = none;
 };
 
 /// A part of a collective that goes from one participant to another.
@@ -330,7 +331,7 @@ class Run {
                 !has_started(exchange.dst))
                 continue;
             auto const [wire, seconds, latency] = path(src, dst, exchange.bytes);
-            double const left = leave(wire, seconds, src, now, nullptr);
+            double const left = leave(wire, seconds, node, now, nullptr);
             auto& ends = collective.own_end;
             ends[exchange.src] = std::max(ends[exchange.src], left);
             ends[exchange.dst] = std::max(ends[exchange.dst], left + latency);
@@ -371,22 +372,39 @@ class Run {
 
     // --- what the length depends on
 
-    /// Of a node on the path: what it waited for, and why.
+    /// What a node's start waited for. Receives of a queue are posted one after the other, so behind
+    /// one there is what the first of them waited for.
+    Dependent start_cause(Node node) const {
+        Dependent why{state(node).cause_node, state(node).cause};
+        while (why.node != none && state(node).kind == QueueKind::receive &&
+               why.cause == Cause::order) {
+            node = why.node;
+            why = {state(node).cause_node, state(node).cause};
+        }
+        return why;
+    }
+
+    /// Of a node on the path: what its end waited for besides itself, and why.
     Dependent blame(Node node) const {
         State const& own = state(node);
-        if (own.meeting >= 0 && own.kind == QueueKind::collective) {
+        if (own.meeting < 0 || own.kind == QueueKind::compute)
+            return start_cause(node);
+        if (own.kind == QueueKind::collective) {
             Node const last = collectives_[static_cast<std::size_t>(own.meeting)].last;
-            if (last != node)
-                return {last, Cause::partner};
-        } else if (own.meeting >= 0) {
-            Message const& message = messages_[static_cast<std::size_t>(own.meeting)];
-            if (message.wire_blocker != none)
-                return {message.wire_blocker, Cause::wire};
-            Node const partner = node == message.send ? message.receive : message.send;
-            if (state(partner).start > own.start)
-                return {partner, Cause::partner};
+            Dependent const why = start_cause(last);
+            return {why.node, last == node ? why.cause : Cause::partner};
         }
-        return {own.cause_node, own.cause};
+        Message const& message = messages_[static_cast<std::size_t>(own.meeting)];
+        if (node == message.receive)
+            return {message.send, Cause::partner};
+        if (message.wire_blocker != none) {
+            bool const exchange = state(message.wire_blocker).kind == QueueKind::collective;
+            return {exchange ? start_cause(message.wire_blocker).node : message.wire_blocker,
+                    Cause::wire};
+        }
+        if (state(message.receive).start > own.start)
+            return {start_cause(message.receive).node, Cause::buffer};
+        return start_cause(node);
     }
 
     std::vector<CriticalStep> critical_path() const {
@@ -397,7 +415,8 @@ class Run {
         std::vector<CriticalStep> steps;
         while (node != none && steps.size() <= states_.size()) {
             Dependent const why = blame(node);
-            steps.push_back({place(node), span(node), why.cause});
+            steps.push_back(
+                {place(node), span(node), why.node == none ? Cause::nothing : why.cause});
             node = why.node;
         }
         std::reverse(steps.begin(), steps.end());

@@ -23,26 +23,28 @@
 
 namespace evener::schedule {
 
-/// Why an instruction did not start, or end, earlier.
+/// Why an instruction did not end earlier, besides the time it takes itself.
 enum class Cause : std::uint8_t {
     nothing, ///< the start of the pass
     order,   ///< the instruction before it in its queue
     wait,    ///< an instruction in its `after`
-    partner, ///< the other half of a message, or the last participant of a collective
-    wire,    ///< another message on the wire
+    partner, ///< a Receive: its Send; a collective: what its last participant waited for
+    buffer,  ///< a Send: what the receive buffer waited for
+    wire,    ///< a Send: the message in front of it on the wire
 };
 
 /// A link of the chain that the length of the pass depends on.
 struct CriticalStep {
     Place place;
     program::Span span;           ///< of the instruction
-    Cause cause = Cause::nothing; ///< why it started then
+    Cause cause = Cause::nothing; ///< why it waited for the step before
 };
 
 struct Simulation {
     program::Timeline timeline;
     double seconds = 0; ///< of the pass
     /// From the first instruction to the one that ends last; each waits for the one before.
+    /// Ascending ends.
     std::vector<CriticalStep> critical_path;
     std::vector<double> wire_busy_seconds; ///< by wire
 };
