@@ -24,6 +24,8 @@ struct Work {
 struct Schedule {
     std::string name;
     std::vector<std::vector<Work>> ranks; ///< indexed by rank
+
+    friend bool operator==(Schedule const&, Schedule const&) = default;
 };
 
 /// `F0.3`: chunk 0, microbatch 3; the letters are F, BW (fused), B and W.
