@@ -69,8 +69,10 @@ class RankCount {
                 communicating.push_back(under_way_[i]);
                 continue;
             }
-            if (spans_[i].start > idle_from)
-                usage.exposed_seconds += exposed(i, {idle_from, spans_[i].start});
+            if (spans_[i].start > idle_from) {
+                std::vector<Span> const waits = exposed(i, {idle_from, spans_[i].start});
+                usage.exposed.insert(usage.exposed.end(), waits.begin(), waits.end());
+            }
             idle_from = std::max(idle_from, spans_[i].end);
             computing.push_back(spans_[i]);
         }
@@ -80,6 +82,7 @@ class RankCount {
         computing = merged(std::move(computing));
         communicating = merged(std::move(communicating));
         usage.busy_seconds = total(computing);
+        usage.exposed_seconds = total(usage.exposed);
         usage.bubble_seconds = seconds - usage.busy_seconds;
         usage.communication_seconds = total(communicating);
         usage.overlapped_seconds = shared(computing, communicating);
@@ -94,8 +97,8 @@ class RankCount {
                program::QueueKind::compute;
     }
 
-    /// Seconds of the gap before computation `i` in which something it waits for is under way.
-    double exposed(std::size_t i, Span gap) {
+    /// Parts of the gap before computation `i` in which something it waits for is under way.
+    std::vector<Span> exposed(std::size_t i, Span gap) {
         std::vector<Span> waited;
         std::vector<std::size_t> open{i};
         ++visit_;
@@ -116,7 +119,7 @@ class RankCount {
             if (at != i)
                 reach(before_[at]);
         }
-        return total(merged(std::move(waited)));
+        return merged(std::move(waited));
     }
 
     program::Program const& program_;

@@ -20,6 +20,7 @@ struct RankUsage {
     /// Part of the bubble in which a message or a collective is under way that the next computation
     /// waits for, directly or by way of other messages.
     double exposed_seconds = 0;
+    std::vector<program::Span> exposed; ///< the same, ascending, without overlaps
     double communication_seconds = 0; ///< some message or collective of the rank is under way
     double overlapped_seconds = 0;    ///< of these, the ones in which it computes
     double first_start = 0;           ///< of a computation

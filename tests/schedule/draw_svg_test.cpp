@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedule/draw_parts.hpp"
+#include "schedule/draw_support.hpp"
+#include "schedule/subject.hpp"
+#include "support/sizes.hpp"
+#include "support/xml.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+
+namespace evener::schedule {
+namespace {
+
+using support::XmlElement;
+
+std::vector<XmlElement> svg_of(Drawing const& drawing) {
+    std::string const text = draw_svg(drawing);
+    EXPECT_EQ(text.find("nan"), std::string::npos);
+    EXPECT_EQ(text.find("inf"), std::string::npos);
+    return support::read_xml(text);
+}
+
+std::vector<std::string> texts(std::vector<XmlElement> const& elements) {
+    std::vector<std::string> found;
+    for (XmlElement const& element : elements)
+        if (element.name == "text")
+            found.push_back(element.text);
+    return found;
+}
+
+bool has_text(std::vector<XmlElement> const& elements, std::string const& part) {
+    for (std::string const& text : texts(elements))
+        if (text.find(part) != std::string::npos)
+            return true;
+    return false;
+}
+
+struct Bar {
+    double begin = 0;
+    double end = 0;
+    double y = 0;
+};
+
+/// Thick strokes of that colour and width.
+std::vector<Bar> bars(std::vector<XmlElement> const& elements, std::string_view colour,
+                      double width) {
+    std::vector<Bar> found;
+    for (XmlElement const& element : elements) {
+        if (element.name != "path" || element.attributes.at("stroke") != colour ||
+            std::stod(element.attributes.at("stroke-width")) != width)
+            continue;
+        char const* at = element.attributes.at("d").c_str();
+        while (*at == 'M') {
+            char* next = nullptr;
+            Bar bar;
+            bar.begin = std::strtod(at + 1, &next);
+            bar.y = std::strtod(next, &next);
+            EXPECT_EQ(*next, 'H');
+            bar.end = std::strtod(next + 1, &next);
+            found.push_back(bar);
+            at = next;
+        }
+        EXPECT_EQ(*at, '\0');
+    }
+    return found;
+}
+
+TEST(DrawSvg, IsWellFormedForAnyPlanAndTimes) {
+    for (std::uint64_t const seed : support::seeds("svg", 200)) {
+        support::Random random{seed};
+        Subject const subject = random_subject(random);
+        program::Timeline const a = one_after_the_other(subject.set, random);
+        program::Timeline const b = one_after_the_other(subject.set, random);
+        Drawing drawing{subject.set, "a <b> & \"c\" \x01", {{"measured", a}}, "d]]>"};
+        if (random.chance(50))
+            drawing.courses.push_back({"predicted", b});
+        auto const elements = svg_of(drawing);
+        EXPECT_EQ(elements.front().name, "svg");
+        EXPECT_TRUE(has_text(elements, "a <b> & \"c\" \xef\xbf\xbd"));
+        EXPECT_TRUE(has_text(elements, "d]]>"));
+        EXPECT_EQ(has_text(elements, "than measured"), drawing.courses.size() > 1);
+    }
+}
+
+// Two ranks, F on rank 0 from 1 to 3 s of 4, on rank 1 from 0 to 4: where the boxes must be.
+TEST(DrawSvg, PutsBoxesWhereTheTimesAre) {
+    program::ProgramSet set;
+    set.plan.groups = {{.ranks = {core::RankId{0}}, .shares = {1}, .shard_weights = {1}},
+                       {.ranks = {core::RankId{1}}, .shares = {1}, .shard_weights = {1}}};
+    set.plan.chunks = {{core::GroupId{0}, {0, 1}}, {core::GroupId{1}, {1, 2}}};
+    for (std::int64_t r = 0; r < 2; ++r)
+        set.programs.push_back(
+            {core::RankId{r},
+             {{}},
+             {},
+             {{program::Forward{{core::ChunkId{r}, {r, r + 1}, core::MicrobatchId{7}, {0, 1}}},
+               core::QueueId{0},
+               {},
+               {}}},
+             0});
+    program::Timeline const timeline{{{{1, 3}}, {{0, 4}}}};
+    auto const elements = svg_of({set, "two", {{"predicted", timeline}}, ""});
+    Layout const layout{2, 1};
+    auto const x = [&](double seconds) {
+        return layout.plot_begin + seconds / 4 * layout.plot_width();
+    };
+    auto const forwards = bars(elements, paints[0], layout.compute_height);
+    ASSERT_EQ(forwards.size(), 2U);
+    EXPECT_NEAR(forwards[0].begin, x(1), 0.01);
+    EXPECT_NEAR(forwards[0].end, x(3) - 0.6, 0.01);
+    EXPECT_NEAR(forwards[1].begin, x(0), 0.01);
+    EXPECT_NEAR(forwards[1].end, x(4) - 0.6, 0.01);
+    EXPECT_DOUBLE_EQ(forwards[1].y - forwards[0].y, layout.band_height() + layout.band_gap);
+    auto const found = texts(elements);
+    EXPECT_EQ(std::count(found.begin(), found.end(), "7"), 2);
+    EXPECT_TRUE(has_text(elements, "4.00 s · busy 75.0 % · bubble 25.0 %"));
+    EXPECT_EQ(std::count(found.begin(), found.end(), "50.0 %"), 1);
+    EXPECT_EQ(std::count(found.begin(), found.end(), "100.0 %"), 1);
+}
+
+TEST(DrawSvg, NumbersEveryBoxOfASmallPlan) {
+    program::ProgramSet const set = chain(4, 8);
+    support::Random random{1};
+    auto const found = texts(svg_of({set, "", {{"predicted", always_busy(set)}}, ""}));
+    for (int m = 0; m < 8; ++m) // a forward and a backward on each rank; axes have numbers too
+        EXPECT_GE(std::count(found.begin(), found.end(), fmt::to_string(m)), 2 * 4) << m;
+}
+
+TEST(DrawSvg, StatesTheDifferenceOfTwoTimes) {
+    program::ProgramSet const set = chain(2, 3);
+    program::Timeline const measured = always_busy(set);
+    program::Timeline predicted = measured;
+    for (auto& rank : predicted.ranks)
+        for (program::Span& span : rank)
+            span = {0.75 * span.start, 0.75 * span.end};
+    EXPECT_TRUE(has_text(svg_of({set, "", {{"measured", measured}, {"predicted", predicted}}, ""}),
+                         "250 ms (25.0 %) less than measured"));
+    EXPECT_TRUE(has_text(svg_of({set, "", {{"measured", predicted}, {"predicted", measured}}, ""}),
+                         "250 ms (33.3 %) more than measured"));
+    EXPECT_TRUE(has_text(svg_of({set, "", {{"measured", measured}, {"predicted", measured}}, ""}),
+                         "as measured"));
+}
+
+TEST(DrawSvg, StaysSmallWhereBoxesAreSmall) {
+    program::ProgramSet const set = chain(64, 256);
+    program::Timeline const timeline = always_busy(set);
+    std::string const one = draw_svg({set, "", {{"predicted", timeline}}, ""});
+    EXPECT_LT(one.size(), 4'000'000U);
+    std::string const two =
+        draw_svg({set, "", {{"measured", timeline}, {"predicted", timeline}}, ""});
+    EXPECT_LT(two.size(), 6'000'000U);
+    EXPECT_NO_THROW(support::read_xml(one));
+    EXPECT_NO_THROW(support::read_xml(two));
+}
+
+// Boxes of a tenth of a pixel: nine forwards for each update. What is drawn covers all, in the
+// colour of the forwards, and no more elements than pixels.
+TEST(DrawSvg, MergesBoxesUnderAPixel) {
+    program::ProgramSet set;
+    set.plan.groups = {{.ranks = {core::RankId{0}}, .shares = {1}, .shard_weights = {1}}};
+    set.plan.chunks = {{core::GroupId{0}, {0, 1}}};
+    set.buckets.emplace_back();
+    program::Program program{core::RankId{0}, {{}}, {}, {}, 0};
+    program::Timeline timeline;
+    timeline.ranks.emplace_back();
+    for (std::int64_t i = 0; i < 10000; ++i) {
+        program::Operation operation =
+            program::Forward{{core::ChunkId{0}, {0, 1}, core::MicrobatchId{i}, {0, 1}}};
+        if (i % 10 == 5)
+            operation = program::UpdateParameters{core::BucketId{0}};
+        program.instructions.push_back({operation, core::QueueId{0}, {}, {}});
+        auto const at = static_cast<double>(i);
+        timeline.ranks[0].push_back({at, at + 1});
+    }
+    set.programs = {program};
+    Layout const layout{1, 1};
+    auto const elements = svg_of({set, "", {{"predicted", timeline}}, ""});
+    auto const forwards = bars(elements, paints[0], layout.compute_height);
+    ASSERT_EQ(forwards.size(), 1U); // they all touch
+    EXPECT_NEAR(forwards[0].begin, layout.plot_begin, 0.01);
+    EXPECT_NEAR(forwards[0].end, layout.plot_end - 0.6, 0.01);
+}
+
+TEST(DrawSvg, DrawsNothingAndLittle) {
+    program::ProgramSet set;
+    program::Timeline timeline;
+    EXPECT_TRUE(has_text(svg_of({set, "empty", {{"predicted", timeline}}, ""}), "empty"));
+    set = chain(2, 1);
+    for (program::Program& program : set.programs)
+        program.instructions.clear();
+    timeline.ranks.resize(2);
+    EXPECT_TRUE(has_text(svg_of({set, "", {{"predicted", timeline}}, ""}), "rank 1"));
+    set = chain(2, 1);
+    for (std::size_t r = 0; r < 2; ++r) // all at once, without time
+        timeline.ranks[r].assign(set.programs[r].instructions.size(), {0, 0});
+    EXPECT_TRUE(has_text(svg_of({set, "", {{"predicted", timeline}}, ""}), "0 s"));
+}
+
+TEST(DrawSvg, LightensLaterChunks) {
+    EXPECT_EQ(tint(Paint::forward, 0, 1), paints[0]);
+    EXPECT_EQ(tint(Paint::forward, 0, 3), paints[0]);
+    auto const sum = [](std::string const& colour) {
+        return std::stol(colour.substr(1, 2), nullptr, 16) +
+               std::stol(colour.substr(3, 2), nullptr, 16) +
+               std::stol(colour.substr(5, 2), nullptr, 16);
+    };
+    EXPECT_LT(sum(tint(Paint::forward, 0, 3)), sum(tint(Paint::forward, 1, 3)));
+    EXPECT_LT(sum(tint(Paint::forward, 1, 3)), sum(tint(Paint::forward, 2, 3)));
+}
+
+TEST(DrawFacts, WritesNumbersForPeople) {
+    EXPECT_EQ(time_text(0), "0 s");
+    EXPECT_EQ(time_text(12.34), "12.3 s");
+    EXPECT_EQ(time_text(0.06125), "61.2 ms");
+    EXPECT_EQ(time_text(4.5e-6), "4.50 µs");
+    EXPECT_EQ(time_text(2e-9), "2.00 ns");
+    EXPECT_EQ(bytes_text(0), "0 B");
+    EXPECT_EQ(bytes_text(999), "999 B");
+    EXPECT_EQ(bytes_text(12345), "12.3 kB");
+    EXPECT_EQ(bytes_text(1.5e9), "1.50 GB");
+    EXPECT_EQ(percent_text(1, 3), "33.3 %");
+    EXPECT_EQ(percent_text(0, 0), "0 %");
+}
+
+TEST(DrawFacts, EscapesForXml) {
+    EXPECT_EQ(xml_text("a<b>&\"c\""), "a&lt;b&gt;&amp;&quot;c&quot;");
+    EXPECT_EQ(xml_text("tab\tµ–\x1f\xef\xbf\xbe."), "tab\tµ–\xef\xbf\xbd\xef\xbf\xbd.");
+}
+
+} // namespace
+} // namespace evener::schedule
