@@ -102,6 +102,14 @@ void ChunkCalls::add_phase(std::vector<Call>& calls,
     }
 }
 
+void ChunkCalls::count_time(std::vector<Call>& calls, std::size_t first, std::int32_t bin,
+                            double amount) {
+    for (std::size_t i = first; i < calls.size(); ++i) {
+        calls[i].bin = bin;
+        calls[i].amount = i == first ? amount : 0;
+    }
+}
+
 /// The head gives the logits of one position: its row becomes the head's input.
 void ChunkCalls::add_next_token(std::vector<Call>& calls, model::LayerOperations const& head,
                                 Areas const& areas, LayerId layer) {
@@ -245,6 +253,7 @@ void ChunkCalls::add_pieces(std::vector<Call>& calls, program::Compute const& op
             sequences = sent.sequences;
             boundary = sent.chunk;
         }
+        std::size_t const first = calls.size();
         core::DType const wire = input_.set.plan.boundary_types[boundary.index()];
         std::byte* const wired = input_.arena + buffer.offset;
         std::byte* const part = tensor + (sequences.begin - op.sequences.begin) *
@@ -254,6 +263,8 @@ void ChunkCalls::add_pieces(std::vector<Call>& calls, program::Compute const& op
             add_convert(calls, wired, wire, part, type, elements);
         else
             add_convert(calls, part, type, wired, wire, elements);
+        count_time(calls, first, boundary_bin(input_.model),
+                   static_cast<double>(elements * core::bytes_of(type)));
     }
 }
 
@@ -277,6 +288,7 @@ std::vector<Call> ChunkCalls::make(program::Forward const& op, Instruction const
         areas.scratch = workspace_ + places.scratch;
         areas.output = j + 1 < count ? kept_of(j + 1) : workspace_ + places.boundary;
         bool const head = !input_.model.layer(layer).has_output();
+        std::size_t const first = calls.size();
         if (head && op.evaluate && input_.head == HeadOutput::logits)
             add_next_token(calls, layout.operations[j], areas, layer);
         else
@@ -284,6 +296,8 @@ std::vector<Call> ChunkCalls::make(program::Forward const& op, Instruction const
                       layout.operations[j].of(op.evaluate ? model::Phase::evaluate
                                                           : model::Phase::forward),
                       areas, layer, op.sequences);
+        count_time(calls, first, clock_bin(layer, LayerPhase::forward),
+                   static_cast<double>(op.sequences.size()));
     }
     if (layout.has_output)
         add_pieces(calls, op, instruction, id, Access::write, workspace_ + places.boundary,
@@ -318,12 +332,19 @@ void ChunkCalls::add_backward(std::vector<Call>& calls, program::Compute const& 
         areas.kept_for_weights = kept_for_weights_of(j);
         areas.scratch = workspace_ + places.scratch;
         areas.grad_input = j > 0 ? kept_for_weights_of(j - 1) : workspace_ + places.boundary;
-        if (with_input)
+        auto const sequences = static_cast<double>(op.sequences.size());
+        if (with_input) {
+            std::size_t const first = calls.size();
             add_phase(calls, operations.of(model::Phase::backward_input), areas, layer,
                       op.sequences);
-        if (pass != ChunkPass::backward_input)
+            count_time(calls, first, clock_bin(layer, LayerPhase::backward_input), sequences);
+        }
+        if (pass != ChunkPass::backward_input) {
+            std::size_t const first = calls.size();
             add_phase(calls, operations.of(model::Phase::backward_weight), areas, layer,
                       op.sequences);
+            count_time(calls, first, clock_bin(layer, LayerPhase::backward_weight), sequences);
+        }
     }
     if (with_input && layout.has_input)
         add_pieces(calls, op, instruction, id, Access::write, workspace_ + places.boundary,

@@ -43,6 +43,9 @@ class ChunkCalls {
                   core::Range sequences) const;
     void add_phase(std::vector<Call>& calls, std::vector<model::Operation> const& operations,
                    Areas const& areas, core::LayerId layer, core::Range sequences);
+    /// Counts the time of the calls from `first` on, in all for `amount`.
+    static void count_time(std::vector<Call>& calls, std::size_t first, std::int32_t bin,
+                           double amount);
     void add_next_token(std::vector<Call>& calls, model::LayerOperations const& head,
                         Areas const& areas, core::LayerId layer);
     kernels::OperationShape first_write(model::Operation const& operation, core::LayerId layer);

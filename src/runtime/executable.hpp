@@ -36,7 +36,19 @@ struct Call {
     std::size_t operand_count = 0;
     core::Range sequences;  ///< of loads
     std::int64_t bytes = 0; ///< of a selected row
+    /// Where its time is counted: one of the chunk's clock bins, -1 = nowhere; and for how much.
+    std::int32_t bin = -1;
+    double amount = 0;
 };
+
+/// Bins of a rank's clock: three phases of each layer, then the boundaries.
+enum class LayerPhase : std::uint8_t { forward, backward_input, backward_weight };
+constexpr std::int32_t clock_bin(core::LayerId layer, LayerPhase phase) {
+    return 3 * layer.value + static_cast<std::int32_t>(phase);
+}
+inline std::int32_t boundary_bin(model::Model const& model) {
+    return static_cast<std::int32_t>(3 * model.layer_count());
+}
 
 struct ComputeInstruction {
     core::InstructionId id;

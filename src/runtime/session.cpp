@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace evener::runtime {
 
@@ -28,6 +30,7 @@ Session::Session(SessionInput input)
         train_->state = &state_;
         train_->executable = executable_of(input, *train_set_, state_);
         train_->board = std::make_unique<comm::Board>(train_->executable.instructions);
+        train_->rehearsal_seconds = std::move(input.rehearsal_seconds);
         transport_.prepare(train_->executable.transport);
     }
     evaluate_.state = &evaluate_state_;
@@ -65,6 +68,7 @@ void Session::run_evaluate(TokenSource const& tokens) {
 void Session::run(Pass& pass, TokenSource const& tokens) {
     pass.state->tokens = 0;
     pass.state->next_tokens = 0;
+    clock_.assign(static_cast<std::size_t>(boundary_bin(model_)) + 1, {});
     pass.board->reset();
     transport_.start(pass.executable.transport, *pass.board);
     try {
@@ -72,7 +76,10 @@ void Session::run(Pass& pass, TokenSource const& tokens) {
             pass.board->wait(instruction.after);
             random_delay();
             pass.board->start(instruction.id);
-            execute(pass, instruction, tokens);
+            if (pass.rehearsal_seconds.empty())
+                execute(pass, instruction, tokens);
+            else
+                sleep_instead(pass, instruction.id);
             random_delay();
             pass.board->publish(instruction.id);
         }
@@ -82,35 +89,65 @@ void Session::run(Pass& pass, TokenSource const& tokens) {
     transport_.finish();
 }
 
+void Session::sleep_instead(Pass const& pass, core::InstructionId id) const {
+    auto const seconds = std::chrono::duration<double>(pass.rehearsal_seconds[id.index()]);
+    std::this_thread::sleep_for(seconds);
+}
+
 void Session::execute(Pass& pass, ComputeInstruction const& instruction,
                       TokenSource const& tokens) {
-    StepState& state = *pass.state;
-    for (Call const& call : instruction.calls) {
-        switch (call.kind) {
-        case Call::Kind::kernel:
-            cache_.device().run(*call.operation, {call.operands.data(), call.operand_count},
-                                pass.executable.workspace);
-            break;
-        case Call::Kind::load_inputs:
-        case Call::Kind::load_targets:
-            load(pass, call, tokens);
-            break;
-        case Call::Kind::select_row:
-            std::memcpy(call.operands[1],
-                        static_cast<std::byte*>(call.operands[0]) + position_ * call.bytes,
-                        static_cast<std::size_t>(call.bytes));
-            break;
-        case Call::Kind::count_tokens:
-            for (core::Range const range : state.head_sequences)
-                for (std::int64_t s = range.begin; s < range.end; ++s)
-                    state.next_tokens += tokens.valid_targets(state.step + 1, s);
-            break;
-        case Call::Kind::skip_if_not_finite:
-            if (state.skip_nonfinite && !is_finite(state.scalars))
-                return;
-            break;
-        }
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point before = Clock::now();
+    for (Call const& next : instruction.calls) {
+        if (next.kind == Call::Kind::skip_if_not_finite && pass.state->skip_nonfinite &&
+            !is_finite(pass.state->scalars))
+            return;
+        call(pass, next, tokens);
+        Clock::time_point const now = Clock::now();
+        if (next.bin >= 0)
+            clock_[static_cast<std::size_t>(next.bin)] +=
+                {std::chrono::duration<double>(now - before).count(), next.amount};
+        before = now;
     }
+}
+
+void Session::call(Pass& pass, Call const& call, TokenSource const& tokens) {
+    StepState& state = *pass.state;
+    switch (call.kind) {
+    case Call::Kind::kernel:
+        cache_.device().run(*call.operation, {call.operands.data(), call.operand_count},
+                            pass.executable.workspace);
+        break;
+    case Call::Kind::load_inputs:
+    case Call::Kind::load_targets:
+        load(pass, call, tokens);
+        break;
+    case Call::Kind::select_row:
+        std::memcpy(call.operands[1],
+                    static_cast<std::byte*>(call.operands[0]) + position_ * call.bytes,
+                    static_cast<std::size_t>(call.bytes));
+        break;
+    case Call::Kind::count_tokens:
+        for (core::Range const range : state.head_sequences)
+            for (std::int64_t s = range.begin; s < range.end; ++s)
+                state.next_tokens += tokens.valid_targets(state.step + 1, s);
+        break;
+    case Call::Kind::skip_if_not_finite:
+        break;
+    }
+}
+
+program::RankMeasurement Session::train_measurement() const {
+    program::RankMeasurement result;
+    for (std::int64_t l = 0; l < model_.layer_count(); ++l) {
+        auto const bin = [&](LayerPhase phase) {
+            return clock_[static_cast<std::size_t>(clock_bin(core::LayerId{l}, phase))];
+        };
+        result.layers.push_back({bin(LayerPhase::forward), bin(LayerPhase::backward_input),
+                                 bin(LayerPhase::backward_weight)});
+    }
+    result.boundaries = clock_.back();
+    return result;
 }
 
 void Session::load(Pass& pass, Call const& call, TokenSource const& tokens) {

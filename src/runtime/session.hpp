@@ -7,6 +7,7 @@
 
 #include "comm/transport.hpp"
 #include "device/arena.hpp"
+#include "program/measurement.hpp"
 #include "runtime/executable.hpp"
 #include "runtime/memory_map.hpp"
 
@@ -26,6 +27,9 @@ struct SessionInput {
     device::ArenaOptions arena;
     bool adamw = true;
     HeadOutput head = HeadOutput::losses; ///< of the evaluation
+    /// A rehearsal: seconds by instruction of this rank's training program, which the instructions
+    /// of the compute queue then sleep instead of computing. Messages and waits are real.
+    std::vector<double> rehearsal_seconds = {};
 };
 
 class Session {
@@ -51,6 +55,8 @@ class Session {
 
     /// When each instruction of the last training pass ran on this rank.
     comm::Board const& train_board() const { return *train_->board; }
+    /// How long its layers took.
+    program::RankMeasurement train_measurement() const;
 
     /// Rounds this rank's master weights into its weights: after initialization and loading.
     void refresh_weights();
@@ -60,12 +66,15 @@ class Session {
         StepState* state = nullptr;
         Executable executable;
         std::unique_ptr<comm::Board> board;
+        std::vector<double> rehearsal_seconds; ///< empty: it computes
     };
 
     Executable executable_of(SessionInput const& input, program::ProgramSet const& set,
                              StepState& state);
     void run(Pass& pass, TokenSource const& tokens);
     void execute(Pass& pass, ComputeInstruction const& instruction, TokenSource const& tokens);
+    void sleep_instead(Pass const& pass, core::InstructionId id) const;
+    void call(Pass& pass, Call const& call, TokenSource const& tokens);
     void load(Pass& pass, Call const& call, TokenSource const& tokens);
     void check_tokens(std::span<std::int32_t const> tokens, std::int32_t lowest) const;
 
@@ -83,6 +92,7 @@ class Session {
     std::optional<Pass> train_;
     Pass evaluate_;
     std::int64_t position_ = 0;
+    std::vector<program::Spent> clock_;       ///< by bin, of the last pass
     std::vector<std::int32_t> unused_tokens_; ///< the half of a sample that a load does not want
 };
 
