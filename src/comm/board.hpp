@@ -60,6 +60,8 @@ class Board {
 
     /// Of an instruction that is done.
     InstructionTimes times(core::InstructionId id) const;
+    /// When it was last reset.
+    std::chrono::steady_clock::time_point zero() const noexcept { return zero_; }
 
   private:
     using Clock = std::chrono::steady_clock;
