@@ -19,6 +19,7 @@ struct ChunkSeconds {
     double backward = 0; ///< both in one instruction
 
     double of(WorkKind kind) const;
+    friend bool operator==(ChunkSeconds const&, ChunkSeconds const&) = default;
 };
 
 /// A one-way path that carries one message at a time: a message of b bytes takes the first gap of

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedule/greedy.hpp"
-#include "schedule/memory_room.hpp"
+#include "schedule/limits.hpp"
 #include "schedule/random_graph.hpp"
 #include "schedule/sites.hpp"
 #include "support/sizes.hpp"
@@ -9,37 +9,6 @@
 
 namespace evener::schedule {
 namespace {
-
-using program::Work;
-using program::WorkKind;
-
-/// Most bytes that a rank's order keeps at once, counted from the order alone.
-double peak_of_order(WorkGraph const& graph, core::RankId rank, std::vector<Work> const& order) {
-    double kept = 0;
-    double peak = 0;
-    for (Work const& work : order) {
-        Cell const& cell =
-            graph.cells[static_cast<std::size_t>(graph.find(rank, work.chunk, work.microbatch))];
-        if (work.kind == WorkKind::forward)
-            kept += cell.kept_bytes;
-        if (work.kind == WorkKind::backward_input)
-            kept += cell.kept_for_weights_bytes;
-        peak = std::max(peak, kept);
-        if (work.kind == WorkKind::backward)
-            kept -= cell.kept_bytes;
-        if (work.kind == WorkKind::backward_weight)
-            kept -= cell.kept_bytes + cell.kept_for_weights_bytes;
-    }
-    return peak;
-}
-
-void expect_within_limits(WorkGraph const& graph, program::Schedule const& schedule) {
-    EXPECT_TRUE(fits_memory(graph, evaluate(graph, schedule)));
-    for (std::size_t r = 0; r < schedule.ranks.size(); ++r)
-        EXPECT_LE(
-            peak_of_order(graph, core::RankId{static_cast<std::int64_t>(r)}, schedule.ranks[r]),
-            graph.memory_limits[r] * (1 + 1e-6));
-}
 
 TEST(Greedy, KeepsMemoryLimitsAndNeverBlocks) {
     GraphShape const shape{

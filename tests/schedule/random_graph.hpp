@@ -89,7 +89,14 @@ inline program::Costs random_costs(support::Random& random, program::Plan const&
 
 /// Limits between what one microbatch needs and what all need, where there are limits.
 inline void random_limits(support::Random& random, WorkGraph& graph) {
-    for (Cell& cell : graph.cells) {
+    for (std::size_t i = 0; i < graph.cells.size(); ++i) {
+        Cell& cell = graph.cells[i];
+        if (i > 0 && cell.chunk == graph.cells[i - 1].chunk &&
+            cell.rank == graph.cells[i - 1].rank) {
+            cell.kept_bytes = graph.cells[i - 1].kept_bytes;
+            cell.kept_for_weights_bytes = graph.cells[i - 1].kept_for_weights_bytes;
+            continue;
+        }
         cell.kept_bytes *= 0.5 + step(random, 4);
         if (random.chance(10))
             cell.kept_for_weights_bytes = 0.25 * cell.kept_bytes;
