@@ -127,6 +127,7 @@ struct Log {
     std::int64_t step_every = 1; ///< steps between two step lines
     std::string gradients;       ///< writes each step's reduced gradients here; empty = off
     Progress progress = Progress::automatic;
+    std::vector<std::int64_t> trace_steps; ///< steps whose instructions are timed and drawn
 
     bool operator==(Log const&) const = default;
 };

@@ -48,6 +48,9 @@ struct ValueText {
     std::string operator()(std::vector<std::string> const* value) const {
         return list_text(*value, [](std::string const& text) { return quoted(text); });
     }
+    std::string operator()(std::vector<std::int64_t> const* value) const {
+        return list_text(*value, [](std::int64_t number) { return number_text(number); });
+    }
     std::string operator()(std::vector<double> const* value) const {
         return list_text(*value, [](double weight) {
             std::string const text = number_text(weight);

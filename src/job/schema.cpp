@@ -183,6 +183,9 @@ constexpr Key<Job> log_keys[] = {
     {"gradients", slot<&Job::log, &Log::gradients>, {},
      "Folder that gets each step's reduced gradients by name, before clipping; empty: none"},
     {"progress", slot<&Job::log, &Log::progress>, {}, "Progress bar; auto: on a terminal only"},
+    {"trace_steps", slot<&Job::log, &Log::trace_steps>, IntegerBounds{1, most_steps},
+     "Steps whose instructions are timed and drawn, measured beside predicted: "
+     "trace-step-N.svg, .json (for ui.perfetto.dev) and .csv in run.out; empty: none"},
 };
 
 constexpr Key<Group> group_key_list[] = {

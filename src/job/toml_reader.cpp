@@ -184,7 +184,8 @@ class Reader {
         });
     }
 
-    void read(toml::node const& node, std::vector<double>* target, Wanted const& wanted) {
+    template <class Number>
+    void read(toml::node const& node, std::vector<Number>* target, Wanted const& wanted) {
         target->clear();
         read_list(node, target, wanted, [&](toml::node const& element, Wanted const& place) {
             read(element, &target->emplace_back(), place);

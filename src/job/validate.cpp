@@ -28,8 +28,9 @@ class BoundsCheck {
             else if (auto* const* real = std::get_if<double*>(&slot))
                 check(name, **real, key, slot);
             else if (auto* const* list = std::get_if<std::vector<double>*>(&slot))
-                for (std::size_t i = 0; i < (*list)->size(); ++i)
-                    check(fmt::format("{}[{}]", name, i), (**list)[i], key, &(**list)[i]);
+                check_list(name, **list, key);
+            else if (auto* const* numbers = std::get_if<std::vector<std::int64_t>*>(&slot))
+                check_list(name, **numbers, key);
             else if (auto* const* groups = std::get_if<std::vector<Group>*>(&slot))
                 for (std::size_t i = 0; i < (*groups)->size(); ++i)
                     (*this)(group_keys(), (**groups)[i], fmt::format("{}[{}]", name, i));
@@ -37,6 +38,12 @@ class BoundsCheck {
     }
 
   private:
+    template <class Owner, class T>
+    void check_list(std::string const& name, std::vector<T>& list, Key<Owner> const& key) {
+        for (std::size_t i = 0; i < list.size(); ++i)
+            check(fmt::format("{}[{}]", name, i), list[i], key, &list[i]);
+    }
+
     template <class Owner, class T>
     void check(std::string const& name, T value, Key<Owner> const& key, Slot const& slot) {
         if (within(key.bounds, value) || findings_.is_broken(name))

@@ -43,6 +43,9 @@ struct Describe {
     std::string operator()(std::string*) const { return "a string"; }
     std::string operator()(ChoiceSlot const& choice) const { return choice_text(choice.names); }
     std::string operator()(std::vector<std::string>*) const { return "a list of strings"; }
+    std::string operator()(std::vector<std::int64_t>*) const {
+        return "a list of whole numbers" + range_text(bounds);
+    }
     std::string operator()(std::vector<double>*) const {
         return "a list of numbers" + range_text(bounds);
     }

@@ -64,6 +64,12 @@ struct Fill {
         for (std::string& text : *value)
             text = draw_text(engine, false);
     }
+    void operator()(std::vector<std::int64_t>* value) const {
+        auto const& whole = std::get<IntegerBounds>(bounds);
+        value->resize(static_cast<std::size_t>(draw(engine, 0, 3)));
+        for (std::int64_t& number : *value)
+            number = draw(engine, whole.lowest, whole.highest);
+    }
     void operator()(std::vector<double>*) const {}       // with the group's ranks
     void operator()(std::vector<core::RankId>*) const {} // all groups together
     void operator()(std::vector<Group>*) const {}        // likewise

@@ -61,6 +61,7 @@ TEST(JobValues, EveryKeyRefusesEveryOtherType) {
                                                       key.name.size() + 4, table.name, key.name);
                 bool const in_list = i == 6 && text.find("[[1]]") != std::string::npos &&
                                      (std::holds_alternative<std::vector<std::string>*>(slot) ||
+                                      std::holds_alternative<std::vector<std::int64_t>*>(slot) ||
                                       std::holds_alternative<std::vector<Group>*>(slot));
                 if (takes(slot, i))
                     EXPECT_THAT(messages_of(text),
@@ -89,14 +90,18 @@ TEST(JobValues, EveryGroupKeyRefusesATruthValue) {
                                        key.name.size() + 4, key.name))));
 }
 
-/// Messages about the key itself, "'table.key' is VALUE; use ...".
+/// Messages about the key itself, "'table.key' is VALUE; use ...", or about the one element of its
+/// list.
 std::vector<std::string> bound_messages(Table const& table, Key<Job> const& key,
                                         std::string const& value) {
     std::vector<std::string> result;
-    std::string const text = fmt::format("[{}]\n{} = {}\n", table.name, key.name, value);
+    Job job;
+    bool const is_list = std::holds_alternative<std::vector<std::int64_t>*>(key.slot(job));
+    std::string const text =
+        fmt::format("[{}]\n{} = {}\n", table.name, key.name, is_list ? "[" + value + "]" : value);
     for (std::string const& message : messages_of(text))
-        if (message.find(fmt::format("'{}.{}' is {}; use a ", table.name, key.name, value)) !=
-            std::string::npos)
+        if (message.find(fmt::format("'{}.{}{}' is {}; use a ", table.name, key.name,
+                                     is_list ? "[0]" : "", value)) != std::string::npos)
             result.push_back(message);
     return result;
 }
