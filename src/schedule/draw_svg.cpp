@@ -22,29 +22,6 @@ std::string lighter(std::string_view colour, double white) {
     return mixed;
 }
 
-/// Means and extremes over the ranks, in a line.
-std::string totals(Usage const& usage) {
-    RankUsage sum;
-    std::size_t highest = 0;
-    for (std::size_t r = 0; r < usage.ranks.size(); ++r) {
-        sum.busy_seconds += usage.ranks[r].busy_seconds;
-        sum.bubble_seconds += usage.ranks[r].bubble_seconds;
-        sum.exposed_seconds += usage.ranks[r].exposed_seconds;
-        if (usage.ranks[r].peak_bytes > usage.ranks[highest].peak_bytes)
-            highest = r;
-    }
-    double const all = usage.seconds * static_cast<double>(usage.ranks.size());
-    std::string text =
-        fmt::format("{} · busy {} · bubble {}, of it exposed communication {}",
-                    time_text(usage.seconds), percent_text(sum.busy_seconds, all),
-                    percent_text(sum.bubble_seconds, all), percent_text(sum.exposed_seconds, all));
-    if (!usage.ranks.empty())
-        text +=
-            fmt::format(" · peak {} (rank {})",
-                        bytes_text(static_cast<double>(usage.ranks[highest].peak_bytes)), highest);
-    return text;
-}
-
 /// How the second time differs from the first.
 std::string difference(Measured const& first, Measured const& second) {
     double const change = second.usage.seconds - first.usage.seconds;
@@ -158,9 +135,9 @@ class Picture {
     void draw_heading(std::size_t c, double y) {
         std::string const& name = measured_[c].course.name;
         svg_.text(8, y, name, {13, "#111111", Anchor::start, true});
-        std::string text = totals(measured_[c].usage);
+        std::string text = to_string(measured_[c].usage);
         if (c > 0)
-            text += " · " + difference(measured_[0], measured_[c]);
+            text += "; " + difference(measured_[0], measured_[c]);
         svg_.text(layout_.plot_begin, y, text, {12, "#222222", Anchor::start, false});
     }
 

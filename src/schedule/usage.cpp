@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedule/usage.hpp"
 
+#include "schedule/draw_facts.hpp"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace evener::schedule {
@@ -171,6 +175,28 @@ Usage usage_of(program::ProgramSet const& set, program::Timeline const& timeline
 
 Usage usage_of(program::ProgramSet const& set, program::Timeline const& timeline) {
     return usage_of(set, timeline, find_meetings(set));
+}
+
+std::string to_string(Usage const& usage) {
+    RankUsage sum;
+    std::size_t fullest = 0;
+    for (std::size_t r = 0; r < usage.ranks.size(); ++r) {
+        sum.busy_seconds += usage.ranks[r].busy_seconds;
+        sum.bubble_seconds += usage.ranks[r].bubble_seconds;
+        sum.exposed_seconds += usage.ranks[r].exposed_seconds;
+        if (usage.ranks[r].peak_bytes > usage.ranks[fullest].peak_bytes)
+            fullest = r;
+    }
+    double const all = usage.seconds * static_cast<double>(usage.ranks.size());
+    std::string text =
+        fmt::format("{}, busy {}, bubble {} (of it exposed communication {})",
+                    time_text(usage.seconds), percent_text(sum.busy_seconds, all),
+                    percent_text(sum.bubble_seconds, all), percent_text(sum.exposed_seconds, all));
+    if (!usage.ranks.empty())
+        text +=
+            fmt::format(", peak {} on rank {}",
+                        bytes_text(static_cast<double>(usage.ranks[fullest].peak_bytes)), fullest);
+    return text;
 }
 
 } // namespace evener::schedule

@@ -7,6 +7,7 @@
 #include "program/timeline.hpp"
 #include "schedule/happens_before.hpp"
 
+#include <string>
 #include <vector>
 
 namespace evener::schedule {
@@ -21,11 +22,11 @@ struct RankUsage {
     /// waits for, directly or by way of other messages.
     double exposed_seconds = 0;
     std::vector<program::Span> exposed; ///< the same, ascending, without overlaps
-    double communication_seconds = 0; ///< some message or collective of the rank is under way
-    double overlapped_seconds = 0;    ///< of these, the ones in which it computes
-    double first_start = 0;           ///< of a computation
-    double last_end = 0;              ///< likewise
-    std::int64_t peak_bytes = 0;      ///< of program::memory_over_time
+    double communication_seconds = 0;   ///< some message or collective of the rank is under way
+    double overlapped_seconds = 0;      ///< of these, the ones in which it computes
+    double first_start = 0;             ///< of a computation
+    double last_end = 0;                ///< likewise
+    std::int64_t peak_bytes = 0;        ///< of program::memory_over_time
 
     /// Idle seconds between the first and the last computation.
     double inner_bubble_seconds() const { return last_end - first_start - busy_seconds; }
@@ -40,6 +41,9 @@ struct Usage {
 Usage usage_of(program::ProgramSet const& set, program::Timeline const& timeline,
                Meetings const& meetings);
 Usage usage_of(program::ProgramSet const& set, program::Timeline const& timeline);
+
+/// Means over the ranks and the highest peak, in a line for people.
+std::string to_string(Usage const& usage);
 
 /// When each message and collective of each rank is under way, [rank][instruction]; for
 /// computations the span itself. Never before the start or after the end of the instruction.

@@ -116,7 +116,7 @@ TEST(DrawSvg, PutsBoxesWhereTheTimesAre) {
     EXPECT_DOUBLE_EQ(forwards[1].y - forwards[0].y, layout.band_height() + layout.band_gap);
     auto const found = texts(elements);
     EXPECT_EQ(std::count(found.begin(), found.end(), "7"), 2);
-    EXPECT_TRUE(has_text(elements, "4.00 s · busy 75.0 % · bubble 25.0 %"));
+    EXPECT_TRUE(has_text(elements, "4.00 s, busy 75.0 %, bubble 25.0 %"));
     EXPECT_EQ(std::count(found.begin(), found.end(), "50.0 %"), 1);
     EXPECT_EQ(std::count(found.begin(), found.end(), "100.0 %"), 1);
 }
