@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How well a calibration under 1F1B predicts the step time of every other schedule of the same job:
+// two ranks with one thread each, several models and sequence lengths. Layers' seconds and links
+// are measured in steps under 1F1B; from these alone each schedule's step time is simulated and
+// printed, and only then it runs. Beside it a replay: the programs simulated with the durations
+// that their own run had, which shows what the simulator itself gets wrong. One line per schedule
+// on stderr, one JSON line on stdout. Run alone on the machine:
+//   mpirun -n 2 --bind-to none bin/prediction_bench
+#include "cluster/links.hpp"
+#include "planner/profile.hpp"
+#include "runtime/step_measurement.hpp"
+#include "schedule/generators.hpp"
+#include "schedule/simulator.hpp"
+
+#include "bench/training.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace {
+
+using namespace evener;
+
+constexpr std::int64_t microbatches = 8;
+constexpr int warm_up_steps = 2;
+constexpr int steps = 5;
+
+struct Shape {
+    char const* name;
+    model::ModelConfig config;
+};
+
+model::ModelConfig config(std::int64_t vocabulary, std::int64_t hidden, std::int64_t layers) {
+    model::ModelConfig result;
+    result.vocabulary = vocabulary;
+    result.hidden_size = hidden;
+    result.decoder_layers = layers;
+    result.head_size = 64;
+    result.heads = result.kv_heads = hidden / 64;
+    result.ffn_size = hidden * 11 / 4;
+    return result;
+}
+
+std::vector<Shape> shapes() {
+    return {{"even", config(4096, 384, 8)},
+            {"large vocabulary", config(24576, 320, 6)},
+            {"deep and narrow", config(2048, 192, 20)},
+            {"wide and shallow", config(4096, 640, 4)}};
+}
+
+struct Candidate {
+    std::string schedule;
+    std::vector<std::int64_t> groups; ///< of each chunk
+};
+
+std::vector<Candidate> candidates() {
+    return {{"gpipe", {0, 1}},
+            {"zb-h1", {0, 1}},
+            {"zb-h2", {0, 1}},
+            {"interleaved", {0, 1, 0, 1}},
+            {"breadth_first", {0, 1, 0, 1}},
+            {"zb-v", {0, 1, 1, 0}}};
+}
+
+/// Layers cut so that the chunks' FLOPs differ as little as whole layers allow.
+program::Plan make_plan(model::Model const& model, Candidate const& candidate) {
+    program::Plan plan = bench::chain_plan(model, {0, 1}, microbatches, 1, core::DType::float32);
+    plan.schedule = candidate.schedule;
+    plan.chunks.clear();
+    double total = 0;
+    for (std::int64_t l = 0; l < model.layer_count(); ++l)
+        total += model.layer(core::LayerId{l}).forward_flops();
+    double sum = 0;
+    std::int64_t begin = 0;
+    auto const count = static_cast<std::int64_t>(candidate.groups.size());
+    for (std::int64_t c = 0; c < count; ++c) {
+        std::int64_t end = begin + 1;
+        sum += model.layer(core::LayerId{begin}).forward_flops();
+        while (end < model.layer_count() - (count - 1 - c) &&
+               sum + model.layer(core::LayerId{end}).forward_flops() / 2 <
+                   total * static_cast<double>(c + 1) / static_cast<double>(count))
+            sum += model.layer(core::LayerId{end++}).forward_flops();
+        if (c + 1 == count)
+            end = model.layer_count();
+        plan.chunks.push_back(
+            {core::GroupId{candidate.groups[static_cast<std::size_t>(c)]}, {begin, end}});
+        begin = end;
+    }
+    plan.boundary_types = program::default_boundary_types(plan);
+    return plan;
+}
+
+double simulated(program::ProgramSet const& set, program::InstructionSeconds const& seconds,
+                 program::Network const& network) {
+    return schedule::simulate(set, seconds, network).seconds;
+}
+
+/// What the computations of a run really took.
+program::InstructionSeconds own_seconds(program::ProgramSet const& set,
+                                        program::Timeline const& timeline) {
+    program::InstructionSeconds seconds;
+    for (std::size_t r = 0; r < set.programs.size(); ++r) {
+        auto& own = seconds.emplace_back();
+        for (std::size_t i = 0; i < set.programs[r].instructions.size(); ++i)
+            own.push_back(timeline.ranks[r][i].seconds());
+    }
+    return seconds;
+}
+
+std::vector<program::Measurement> run_steps(comm::MpiSession const& mpi,
+                                            bench::Training& training) {
+    std::vector<program::Measurement> result;
+    for (int step = 0; step < warm_up_steps + steps; ++step) {
+        training.step();
+        auto measurement = runtime::gather_measurement(mpi.world(), training.session());
+        if (step >= warm_up_steps)
+            result.push_back(std::move(measurement));
+    }
+    return result;
+}
+
+struct Result {
+    double prediction_error = 0; ///< of the median step, relative
+    double replay_error = 0;     ///< median over the steps, relative
+};
+
+class Bench {
+  public:
+    explicit Bench(comm::MpiSession const& mpi) : mpi_{mpi}, transport_{mpi.world().get()} {}
+
+    void run(Shape const& shape, std::int64_t sequence_length) {
+        model::ModelConfig config = shape.config;
+        config.sequence_length = sequence_length;
+        model::Model const model{config};
+        program::Plan const plan = make_plan(model, {"1f1b", {0, 1}});
+        bench::Training calibration{mpi_, transport_, model, plan, 1};
+        auto const measured = run_steps(mpi_, calibration);
+        planner::Profile const profile = planner::measured_profile(
+            calibration.session().sets(), model, measured, cluster::measure_network(mpi_.world()));
+        for (Candidate const& candidate : candidates())
+            predict(
+                fmt::format("{}, {} tokens, {}", shape.name, sequence_length, candidate.schedule),
+                model, profile, make_plan(model, candidate));
+    }
+
+    void print() const {
+        if (mpi_.rank() != 0)
+            return;
+        std::vector<double> prediction;
+        std::vector<double> replay;
+        for (Result const& result : results_) {
+            prediction.push_back(std::abs(result.prediction_error));
+            replay.push_back(std::abs(result.replay_error));
+        }
+        auto const mean = [](std::vector<double> const& values) {
+            double sum = 0;
+            for (double const value : values)
+                sum += value;
+            return sum / static_cast<double>(values.size());
+        };
+        fmt::print("{{\"bench\": \"prediction\", \"mean_error\": {:.4f}, \"worst_error\": {:.4f}, "
+                   "\"replay_mean_error\": {:.4f}, \"replay_worst_error\": {:.4f}, \"cases\": {}, "
+                   "\"n\": {}, \"baseline\": \"median of {} measured steps of each schedule\"}}\n",
+                   mean(prediction), *std::max_element(prediction.begin(), prediction.end()),
+                   mean(replay), *std::max_element(replay.begin(), replay.end()), results_.size(),
+                   steps, steps);
+    }
+
+  private:
+    void predict(std::string const& name, model::Model const& model,
+                 planner::Profile const& profile, program::Plan const& plan) {
+        program::Costs const costs = planner::costs_of(profile, plan, model);
+        bench::Training training{mpi_, transport_, model, plan, 1};
+        program::ProgramSet const& set = training.session().sets();
+        double const predicted =
+            simulated(set, program::instruction_seconds(costs, set), costs.network);
+        if (mpi_.rank() == 0)
+            fmt::print(stderr, "{:46} predicted {:8.2f} ms", name, 1e3 * predicted);
+        std::vector<double> seconds;
+        std::vector<double> replays;
+        for (program::Measurement const& step : run_steps(mpi_, training)) {
+            seconds.push_back(step.timeline.seconds());
+            replays.push_back(simulated(set, own_seconds(set, step.timeline), costs.network) /
+                                  seconds.back() -
+                              1);
+        }
+        double const median = bench::median(seconds);
+        results_.push_back({predicted / median - 1, bench::median(replays)});
+        if (mpi_.rank() == 0)
+            fmt::print(stderr,
+                       "  measured {:8.2f} ({:.2f} to {:.2f})  error {:+5.1f} %  replay {:+5.2f} "
+                       "%\n",
+                       1e3 * median, 1e3 * *std::min_element(seconds.begin(), seconds.end()),
+                       1e3 * *std::max_element(seconds.begin(), seconds.end()),
+                       100 * results_.back().prediction_error, 100 * results_.back().replay_error);
+    }
+
+    comm::MpiSession const& mpi_;
+    comm::Transport transport_;
+    std::vector<Result> results_;
+};
+
+} // namespace
+
+int main() {
+    comm::MpiSession const mpi{nullptr, nullptr};
+    if (mpi.size() != 2) {
+        fmt::print(stderr, "run it with 2 ranks\n");
+        return 2;
+    }
+    Bench bench{mpi};
+    for (Shape const& shape : shapes())
+        for (std::int64_t const sequence_length : {128, 384})
+            bench.run(shape, sequence_length);
+    bench.print();
+}
