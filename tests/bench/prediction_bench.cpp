@@ -134,11 +134,7 @@ class Bench {
         model::ModelConfig config = shape.config;
         config.sequence_length = sequence_length;
         model::Model const model{config};
-        program::Plan const plan = make_plan(model, {"1f1b", {0, 1}});
-        bench::Training calibration{mpi_, transport_, model, plan, 1};
-        auto const measured = run_steps(mpi_, calibration);
-        planner::Profile const profile = planner::measured_profile(
-            calibration.session().sets(), model, measured, cluster::measure_network(mpi_.world()));
+        planner::Profile const profile = calibrate(model);
         for (Candidate const& candidate : candidates())
             predict(
                 fmt::format("{}, {} tokens, {}", shape.name, sequence_length, candidate.schedule),
@@ -169,6 +165,13 @@ class Bench {
     }
 
   private:
+    planner::Profile calibrate(model::Model const& model) {
+        bench::Training training{mpi_, transport_, model, make_plan(model, {"1f1b", {0, 1}}), 1};
+        auto const measured = run_steps(mpi_, training);
+        return planner::measured_profile(training.session().sets(), model, measured,
+                                         cluster::measure_network(mpi_.world()));
+    }
+
     void predict(std::string const& name, model::Model const& model,
                  planner::Profile const& profile, program::Plan const& plan) {
         program::Costs const costs = planner::costs_of(profile, plan, model);
