@@ -20,7 +20,20 @@ enum class Decay : std::uint8_t { cosine, linear, constant };
 enum class Compute : std::uint8_t { automatic, float32, bfloat16 };
 /// A group's compute type; `as_job` follows [precision] compute.
 enum class GroupCompute : std::uint8_t { as_job, automatic, float32, bfloat16 };
-enum class Schedule : std::uint8_t { one_f_one_b, gpipe };
+/// Order of forward and backward passes: made by a search, or as the names say.
+enum class Schedule : std::uint8_t {
+    automatic,
+    one_f_one_b,
+    gpipe,
+    interleaved,
+    breadth_first,
+    zb_h1,
+    zb_h2,
+    zb_v,
+    greedy
+};
+/// Which groups the chunks of layers go to.
+enum class Placement : std::uint8_t { round_robin, v };
 /// How a group's ranks divide the work: each microbatch by shares, or whole microbatches dealt out.
 enum class Dispatch : std::uint8_t { shares, dealt };
 enum class LogLevel : std::uint8_t { debug, info, warn, error };
@@ -64,7 +77,13 @@ struct Names<GroupCompute> {
 };
 template <>
 struct Names<Schedule> {
-    static constexpr std::array<std::string_view, 2> list{"1f1b", "gpipe"};
+    static constexpr std::array<std::string_view, 9> list{"auto",        "1f1b",          "gpipe",
+                                                          "interleaved", "breadth_first", "zb-h1",
+                                                          "zb-h2",       "zb-v",          "greedy"};
+};
+template <>
+struct Names<Placement> {
+    static constexpr std::array<std::string_view, 2> list{"round_robin", "v"};
 };
 template <>
 struct Names<Dispatch> {

@@ -94,21 +94,35 @@ struct Precision {
 /// A stage group: who holds a run of the model's layers, and who does how much.
 struct Group {
     std::vector<core::RankId> ranks; ///< in the order of shares and shard_weights
-    std::int64_t layers = 0;         ///< entries of the model's layer list, see layer_count
-    std::vector<double> shares;      ///< resolved: weight per rank, zero allowed, not all zero
+    /// Entries of the model's layer list, see layer_count; 0 where the plan lists its chunks.
+    std::int64_t layers = 0;
+    std::vector<double> shares; ///< resolved: weight per rank, zero allowed, not all zero
     Dispatch dispatch = Dispatch::shares;
+    std::vector<core::RankId> deal;    ///< rank of each microbatch; empty = by the shares
     std::vector<double> shard_weights; ///< resolved: size of each rank's optimizer shard
     GroupCompute compute = GroupCompute::as_job;
 
     bool operator==(Group const&) const = default;
 };
 
+/// A run of the model's layers on one group, by its place in the list of groups.
+struct Chunk {
+    std::int64_t group = 0;
+    std::int64_t layers = 0;
+
+    bool operator==(Chunk const&) const = default;
+};
+
 struct Plan {
     Schedule schedule = Schedule::one_f_one_b;
+    std::string schedule_file; ///< CSV of the orders instead; empty = none
+    std::int64_t chunks_per_group = 1;
+    Placement placement = Placement::round_robin;
     bool split_backward = false;      ///< separate BackwardInput and BackwardWeight instructions
     std::int64_t receive_buffers = 0; ///< per link direction; 0 = the smallest without stalls
     bool replan = false;              ///< a resume makes a new plan instead of out/plan.toml
     std::vector<Group> groups;        ///< empty = planned at start
+    std::vector<Chunk> chunks;        ///< in model order; empty = the groups' layers, by placement
 
     bool operator==(Plan const&) const = default;
 };

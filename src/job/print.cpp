@@ -61,30 +61,43 @@ struct ValueText {
         return ranks_text(*value);
     }
     std::string operator()(std::vector<Group> const*) const { return "[]"; } // printed as tables
+    std::string operator()(std::vector<Chunk> const*) const { return "[]"; } // likewise
 };
 
 std::string value_text(Slot const& slot) {
     return std::visit(ValueText{}, slot);
 }
 
-std::string print_table(Table const& table, Job& job) {
-    std::string text = fmt::format("[{}]\n", table.name);
-    std::string groups_text;
-    for (Key<Job> const& key : table.keys) {
-        Slot const slot = key.slot(job);
-        auto* const* groups = std::get_if<std::vector<Group>*>(&slot);
-        if (groups == nullptr) {
+template <class T>
+std::string print_entries(std::vector<T>& entries, std::span<Key<T> const> keys,
+                          std::string_view header) {
+    std::string text;
+    for (T& entry : entries) {
+        text += fmt::format("\n[[{}]]\n", header);
+        for (Key<T> const& key : keys) {
+            Slot const slot = key.slot(entry);
+            auto* const* layers = std::get_if<std::int64_t*>(&slot);
+            if (layers != nullptr && **layers == 0 && !within(key.bounds, **layers))
+                continue; // not given: the chunks say it
             text += fmt::format("{} = {}\n", key.name, value_text(slot));
-            continue;
-        }
-        for (Group& group : **groups) {
-            groups_text += "\n[[plan.groups]]\n";
-            for (Key<Group> const& group_key : group_keys())
-                groups_text +=
-                    fmt::format("{} = {}\n", group_key.name, value_text(group_key.slot(group)));
         }
     }
-    return text + groups_text; // tables last: in TOML what follows them would belong to them
+    return text;
+}
+
+std::string print_table(Table const& table, Job& job) {
+    std::string text = fmt::format("[{}]\n", table.name);
+    std::string entries; // last: in TOML what follows such tables would belong to them
+    for (Key<Job> const& key : table.keys) {
+        Slot const slot = key.slot(job);
+        if (auto* const* groups = std::get_if<std::vector<Group>*>(&slot))
+            entries += print_entries(**groups, group_keys(), "plan.groups");
+        else if (auto* const* chunks = std::get_if<std::vector<Chunk>*>(&slot))
+            entries += print_entries(**chunks, chunk_keys(), "plan.chunks");
+        else
+            text += fmt::format("{} = {}\n", key.name, value_text(slot));
+    }
+    return text + entries;
 }
 
 /// `text` in lines of comment.
@@ -109,6 +122,21 @@ std::string reference_key(Key<Owner> const& key, Owner& defaults, bool required_
     if (key.example.empty())
         return text + fmt::format("#{} = {}\n\n", key.name, value_text(slot));
     return text + fmt::format("{}{} = {}\n\n", required_live ? "" : "#", key.name, key.example);
+}
+
+template <class T>
+std::string reference_entries(std::string_view name, std::span<Key<T> const> keys) {
+    std::string text = comment(fmt::format("{}.", find_key(find_table("plan")->keys, name)->doc));
+    text += fmt::format("#[[plan.{}]]\n\n", name);
+    T defaults;
+    for (Key<T> const& key : keys)
+        text += reference_key(key, defaults, false);
+    return text;
+}
+
+bool holds_entries(Slot const& slot) {
+    return std::holds_alternative<std::vector<Group>*>(slot) ||
+           std::holds_alternative<std::vector<Chunk>*>(slot);
 }
 
 } // namespace
@@ -137,15 +165,12 @@ std::string reference_text() {
     for (Table const& table : tables()) {
         text += fmt::format("\n# {}.\n[{}]\n\n", table.doc, table.name);
         for (Key<Job> const& key : table.keys)
-            if (!std::holds_alternative<std::vector<Group>*>(key.slot(defaults)))
+            if (!holds_entries(key.slot(defaults)))
                 text += reference_key(key, defaults, true);
         if (table.name != "plan")
             continue;
-        text += comment(fmt::format("{}.", find_key(table.keys, "groups")->doc));
-        text += "#[[plan.groups]]\n\n";
-        Group group;
-        for (Key<Group> const& key : group_keys())
-            text += reference_key(key, group, false);
+        text += reference_entries("groups", group_keys());
+        text += reference_entries("chunks", chunk_keys());
     }
     while (text.ends_with("\n\n"))
         text.pop_back();

@@ -33,6 +33,11 @@ Slot slot(Group& group) {
     return slot_of(group.*Member);
 }
 
+template <auto Member>
+Slot slot(Chunk& chunk) {
+    return slot_of(chunk.*Member);
+}
+
 constexpr std::int64_t most_steps = 1'000'000'000'000;
 constexpr IntegerBounds steps_or_off{0, most_steps};
 
@@ -153,7 +158,15 @@ constexpr Key<Job> precision_keys[] = {
 };
 
 constexpr Key<Job> plan_keys[] = {
-    {"schedule", slot<&Job::plan, &Plan::schedule>, {}, "Order of forward and backward passes"},
+    {"schedule", slot<&Job::plan, &Plan::schedule>, {},
+     "Order of forward and backward passes; auto: the fastest that fits, greedy: by a search"},
+    {"schedule_file", slot<&Job::plan, &Plan::schedule_file>, {},
+     "CSV file with the order of every rank instead, such as the schedule.csv of a run; empty: none"},
+    {"chunks_per_group", slot<&Job::plan, &Plan::chunks_per_group>, IntegerBounds{1, 1024},
+     "Runs of layers that each group holds; its layers are cut evenly into so many"},
+    {"placement", slot<&Job::plan, &Plan::placement>, {},
+     "Order of the groups along the model when each holds several runs: from the first again, or "
+     "back from the last"},
     {"split_backward", slot<&Job::plan, &Plan::split_backward>, {},
      "Compute input gradients and weight gradients in separate instructions"},
     {"receive_buffers", slot<&Job::plan, &Plan::receive_buffers>, IntegerBounds{0, 65536},
@@ -162,6 +175,9 @@ constexpr Key<Job> plan_keys[] = {
      "Make a new plan on resume instead of keeping the groups of the checkpoint's plan"},
     {"groups", slot<&Job::plan, &Plan::groups>, {},
      "Stage groups in the order of the model's layers; none: planned at start"},
+    {"chunks", slot<&Job::plan, &Plan::chunks>, {},
+     "Runs of layers in the order of the model, on any groups; none: the groups' layers, placed as "
+     "the keys above say"},
 };
 
 constexpr Key<Job> checkpoint_keys[] = {
@@ -200,9 +216,18 @@ constexpr Key<Group> group_key_list[] = {
     {"dispatch", slot<&Group::dispatch>, {},
      "shares: each microbatch is divided by the weights; dealt: whole microbatches go to "
      "ranks by the weights"},
+    {"deal", slot<&Group::deal>, IntegerBounds{0, 999'999},
+     "With dispatch dealt: the rank of each microbatch of a batch; empty: by the weights"},
     {"shard_weights", slot<&Group::shard_weights>, RealBounds{0.0, 1e18},
      "Size of each rank's shard of weights and moments; empty: equal"},
     {"compute", slot<&Group::compute>, {}, "Compute type of the group; job: as [precision] says"},
+};
+
+constexpr Key<Chunk> chunk_key_list[] = {
+    {"group", slot<&Chunk::group>, IntegerBounds{0, 999'999},
+     "Place of its group in the list of groups, counted from 0", "0"},
+    {"layers", slot<&Chunk::layers>, IntegerBounds{1, 20'002},
+     "Next entries of the model's layer list; the groups then give no layers", "14"},
 };
 // clang-format on
 
@@ -225,6 +250,9 @@ std::span<Table const> tables() {
 }
 std::span<Key<Group> const> group_keys() {
     return group_key_list;
+}
+std::span<Key<Chunk> const> chunk_keys() {
+    return chunk_key_list;
 }
 
 Table const* find_table(std::string_view name) {

@@ -27,7 +27,8 @@ struct ChoiceSlot {
 /// Where a key's value lives; the alternative is the key's type.
 using Slot = std::variant<bool*, std::int64_t*, std::uint64_t*, double*, std::string*, ChoiceSlot,
                           std::vector<std::string>*, std::vector<std::int64_t>*,
-                          std::vector<double>*, std::vector<core::RankId>*, std::vector<Group>*>;
+                          std::vector<double>*, std::vector<core::RankId>*, std::vector<Group>*,
+                          std::vector<Chunk>*>;
 
 /// Both ends belong to the range. Of a list: the range of each element.
 struct IntegerBounds {
@@ -63,6 +64,7 @@ struct Table {
 /// In the order of printing.
 std::span<Table const> tables();
 std::span<Key<Group> const> group_keys();
+std::span<Key<Chunk> const> chunk_keys();
 
 Table const* find_table(std::string_view name);
 

@@ -63,6 +63,9 @@ constexpr Aliases aliases[] = {
     {"precision.compute", "dtype precision"},
     {"plan.schedule", "pipeline_schedule"},
     {"plan.groups", "stages group"},
+    {"plan.chunks", "stages chunk"},
+    {"plan.chunks_per_group", "virtual_stages virtual_pipeline interleave ministages"},
+    {"plan.schedule_file", "schedule_csv"},
     {"checkpoint.every", "save_every save_interval interval"},
     {"checkpoint.resume", "load restore"},
     {"checkpoint.verify_on_load", "verify"},
@@ -100,6 +103,9 @@ std::vector<KeyNames> all_names() {
     KeyNames& groups = result.emplace_back(KeyNames{"plan.groups", {}});
     for (Key<Group> const& key : group_keys())
         groups.keys.push_back(key.name);
+    KeyNames& chunks = result.emplace_back(KeyNames{"plan.chunks", {}});
+    for (Key<Chunk> const& key : chunk_keys())
+        chunks.keys.push_back(key.name);
     return result;
 }
 

@@ -202,12 +202,22 @@ class Reader {
     }
 
     void read(toml::node const& node, std::vector<Group>* target, Wanted const& wanted) {
+        read_tables(node, target, wanted, group_keys(), {"", "[[plan.groups]]", "plan.groups"});
+    }
+
+    void read(toml::node const& node, std::vector<Chunk>* target, Wanted const& wanted) {
+        read_tables(node, target, wanted, chunk_keys(), {"", "[[plan.chunks]]", "plan.chunks"});
+    }
+
+    template <class T>
+    void read_tables(toml::node const& node, std::vector<T>* target, Wanted const& wanted,
+                     std::span<Key<T> const> keys, TableNames const& names) {
         target->clear();
         read_list(node, target, wanted, [&](toml::node const& element, Wanted const& place) {
-            Group& group = target->emplace_back();
+            T& entry = target->emplace_back();
             if (auto const* table = element.as_table())
-                read_keys(*table, group_keys(), group,
-                          {std::string{place.name}, "[[plan.groups]]", "plan.groups"});
+                read_keys(*table, keys, entry,
+                          {std::string{place.name}, names.header, names.schema});
             else
                 wrong(element, place);
         });

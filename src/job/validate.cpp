@@ -14,13 +14,16 @@ namespace {
 
 class BoundsCheck {
   public:
-    explicit BoundsCheck(Findings& findings) : findings_{findings} {}
+    BoundsCheck(Plan const& plan, Findings& findings)
+        : lists_chunks_{!plan.chunks.empty()}, findings_{findings} {}
 
     template <class Owner>
     void operator()(std::span<Key<Owner> const> keys, Owner& owner, std::string_view table) {
         for (Key<Owner> const& key : keys) {
             std::string const name = fmt::format("{}.{}", table, key.name);
             Slot const slot = key.slot(owner);
+            if (lists_chunks_ && std::is_same_v<Owner, Group> && key.name == "layers")
+                continue; // stand with the chunks
             if (auto* const* value = std::get_if<std::int64_t*>(&slot))
                 check(name, **value, key, slot);
             else if (auto* const* seed = std::get_if<std::uint64_t*>(&slot))
@@ -34,6 +37,9 @@ class BoundsCheck {
             else if (auto* const* groups = std::get_if<std::vector<Group>*>(&slot))
                 for (std::size_t i = 0; i < (*groups)->size(); ++i)
                     (*this)(group_keys(), (**groups)[i], fmt::format("{}[{}]", name, i));
+            else if (auto* const* chunks = std::get_if<std::vector<Chunk>*>(&slot))
+                for (std::size_t i = 0; i < (*chunks)->size(); ++i)
+                    (*this)(chunk_keys(), (**chunks)[i], fmt::format("{}[{}]", name, i));
         }
     }
 
@@ -56,6 +62,7 @@ class BoundsCheck {
             findings_.add(name, fmt::format("'{}' is {}; use {}", name, number_text(value), use));
     }
 
+    bool lists_chunks_;
     Findings& findings_;
 };
 
@@ -223,14 +230,14 @@ void check_checkpoint(Checkpoint const& checkpoint, Findings& findings) {
 void validate_plan_alone(Plan const& plan, ParseOptions const& options, Findings& findings) {
     Job holder;
     holder.plan = plan;
-    BoundsCheck{findings}(find_table("plan")->keys, holder, "plan");
+    BoundsCheck{plan, findings}(find_table("plan")->keys, holder, "plan");
     validate_plan(plan, nullptr, options, findings);
 }
 
 void validate(Job const& job, ParseOptions const& options, Findings& findings) {
     Job copy = job; // slots point into a mutable job
     for (Table const& table : tables())
-        BoundsCheck{findings}(table.keys, copy, table.name);
+        BoundsCheck{job.plan, findings}(table.keys, copy, table.name);
     check_run(job.run, findings);
     check_model(job.model, findings);
     check_data(job.data, job.model, findings);
@@ -240,6 +247,7 @@ void validate(Job const& job, ParseOptions const& options, Findings& findings) {
     check_sizes(job.model, job.train, findings);
     check_log(job.log, job.run, findings);
     validate_plan(job.plan, &job.model, options, findings);
+    validate_deals(job.plan, job.train, findings);
 }
 
 } // namespace evener::job

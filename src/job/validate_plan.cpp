@@ -26,6 +26,25 @@ void check_weights(std::string const& group_name, std::string_view key, std::siz
                            fmt::format("'{}' are all 0; give at least one rank a part", name));
 }
 
+void check_deal(Group const& group, std::string const& group_name, Findings& findings) {
+    std::string const name = group_name + ".deal";
+    if (group.deal.empty())
+        return;
+    if (group.dispatch != Dispatch::dealt)
+        findings.add_about({name, group_name + ".dispatch"},
+                           fmt::format("'{}' is given, but '{}.dispatch' is \"shares\" (which "
+                                       "divides every microbatch); set it to \"dealt\"",
+                                       name, group_name));
+    for (core::RankId const rank : group.deal)
+        if (std::ranges::find(group.ranks, rank) == group.ranks.end()) {
+            findings.add_about({name, group_name + ".ranks"},
+                               fmt::format("'{}' names rank {} (it is not in the group); deal "
+                                           "microbatches to the group's ranks",
+                                           name, rank.value));
+            return;
+        }
+}
+
 void check_group(Group const& group, std::string const& name, Findings& findings) {
     if (group.ranks.empty()) {
         findings.add_about({name + ".ranks"},
@@ -36,6 +55,7 @@ void check_group(Group const& group, std::string const& name, Findings& findings
     }
     check_weights(name, "shares", group.ranks.size(), group.shares, findings);
     check_weights(name, "shard_weights", group.ranks.size(), group.shard_weights, findings);
+    check_deal(group, name, findings);
 }
 
 /// Every rank stands in exactly one group, once.
@@ -80,20 +100,87 @@ void check_layers(Plan const& plan, Model const& model, Findings& findings) {
     std::int64_t held = 0;
     for (Group const& group : plan.groups)
         held += std::clamp<std::int64_t>(group.layers, 0, 1'000'000);
+    for (Chunk const& chunk : plan.chunks)
+        held += std::clamp<std::int64_t>(chunk.layers, 0, 1'000'000);
+    std::string_view const holders = plan.chunks.empty() ? "plan.groups" : "plan.chunks";
     std::int64_t const wanted = layer_count(model);
     if (held != wanted && model.layers > 0)
         findings.add_about(
-            {"plan.groups", "model.layers", "model.preset"},
-            fmt::format("'plan.groups' hold {} layers (the model's list has {}: "
+            {holders, "model.layers", "model.preset"},
+            fmt::format("'{}' hold {} layers (the model's list has {}: "
                         "embedding, {} attention, {} feed-forward, head); make their "
                         "'layers' add up to {}",
-                        held, wanted, model.layers, model.layers, wanted));
+                        holders, held, wanted, model.layers, model.layers, wanted));
+}
+
+/// Layers stand with the groups or in chunks of their own.
+void check_chunks(Plan const& plan, Findings& findings) {
+    if (plan.groups.empty() && !plan.chunks.empty())
+        findings.add_about({"plan.chunks"}, "'plan.chunks' are given without 'plan.groups' (whose "
+                                            "ranks hold them); list the groups, too");
+    if (plan.groups.empty())
+        return;
+    for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+        std::string const name = fmt::format("plan.groups[{}].layers", g);
+        std::int64_t const layers = plan.groups[g].layers;
+        if (plan.chunks.empty() && layers > 0 && layers < plan.chunks_per_group)
+            findings.add_about({name, "plan.chunks_per_group"},
+                               fmt::format("'{}' is {} (each group has {} chunks, and a chunk at "
+                                           "least one layer); lower 'plan.chunks_per_group'",
+                                           name, layers, plan.chunks_per_group));
+        if (!plan.chunks.empty() && layers != 0)
+            findings.add_about({name, "plan.chunks"},
+                               fmt::format("'{}' is {}, but 'plan.chunks' say which layers the "
+                                           "groups hold; leave one of them out",
+                                           name, layers));
+    }
+    if (plan.chunks.empty())
+        return;
+    if (plan.chunks_per_group != 1)
+        findings.add_about({"plan.chunks_per_group", "plan.chunks"},
+                           fmt::format("'plan.chunks_per_group' is {}, but 'plan.chunks' list the "
+                                       "chunks; leave one of them out",
+                                       plan.chunks_per_group));
+    std::vector<bool> used(plan.groups.size());
+    for (std::size_t c = 0; c < plan.chunks.size(); ++c) {
+        std::int64_t const group = plan.chunks[c].group;
+        std::string const name = fmt::format("plan.chunks[{}].group", c);
+        if (group < 0 || group >= std::ssize(plan.groups)) {
+            findings.add_about({name, "plan.groups"},
+                               fmt::format("'{}' is {} (there are {} groups); use 0 to {}", name,
+                                           group, plan.groups.size(), plan.groups.size() - 1));
+            return;
+        }
+        used[static_cast<std::size_t>(group)] = true;
+    }
+    if (auto const idle = std::ranges::find(used, false); idle != used.end())
+        findings.add_about({"plan.chunks", "plan.groups"},
+                           fmt::format("'plan.chunks' leave out group {} (each group needs a "
+                                       "chunk); give it one, or drop the group",
+                                       idle - used.begin()));
 }
 
 } // namespace
 
+void validate_deals(Plan const& plan, Train const& train, Findings& findings) {
+    if (train.microbatch_size < 1)
+        return;
+    std::int64_t const microbatches =
+        (train.batch_size + train.microbatch_size - 1) / train.microbatch_size;
+    for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+        std::string const name = fmt::format("plan.groups[{}].deal", g);
+        auto const dealt = std::ssize(plan.groups[g].deal);
+        if (dealt != 0 && dealt != microbatches)
+            findings.add_about({name, "train.microbatch_size", "train.batch_size"},
+                               fmt::format("'{}' deals {} microbatches (a batch has {}); name one "
+                                           "rank for each, or leave it out",
+                                           name, dealt, microbatches));
+    }
+}
+
 void validate_plan(Plan const& plan, Model const* model, ParseOptions const& options,
                    Findings& findings) {
+    check_chunks(plan, findings);
     if (plan.groups.empty())
         return;
     for (std::size_t g = 0; g < plan.groups.size(); ++g)

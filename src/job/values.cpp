@@ -53,6 +53,7 @@ struct Describe {
         return "a list of ranks such as [0, 1, \"4-7\"]";
     }
     std::string operator()(std::vector<Group>*) const { return "tables [[plan.groups]]"; }
+    std::string operator()(std::vector<Chunk>*) const { return "tables [[plan.chunks]]"; }
 };
 
 } // namespace

@@ -12,7 +12,12 @@ namespace evener::program {
 namespace {
 
 bool has_work(Plan const& plan, Group const& group, std::size_t member) {
-    for (std::int64_t i = 0; i < plan.microbatch_count(); ++i)
+    std::int64_t const count = plan.microbatch_count();
+    if (group.dispatch == Dispatch::dealt) {
+        auto const deal = deal_of(group, count);
+        return std::find(deal.begin(), deal.end(), static_cast<std::int32_t>(member)) != deal.end();
+    }
+    for (std::int64_t i = 0; i < count; ++i)
         if (!sequences_of(plan, group, member, core::MicrobatchId{i}).empty())
             return true;
     return false;

@@ -36,6 +36,21 @@ void check_group(Plan const& plan, std::size_t g, std::vector<int>& seen,
             "the shard weights of group {} must be one number >= 0 for each of its {} ranks, one "
             "of them positive",
             g, group.ranks.size()));
+    if (group.dispatch != Dispatch::dealt && !group.deal.empty())
+        problems.push_back(fmt::format("group {} shares its microbatches and has a deal, too; "
+                                       "leave the deal out",
+                                       g));
+    else if (!group.deal.empty() && std::ssize(group.deal) != plan.microbatch_count())
+        problems.push_back(fmt::format("the deal of group {} is for {} microbatches (a batch has "
+                                       "{}); name a rank for each",
+                                       g, group.deal.size(), plan.microbatch_count()));
+    for (std::int32_t const member : group.deal)
+        if (member < 0 || member >= std::ssize(group.ranks)) {
+            problems.push_back(fmt::format("the deal of group {} names its rank number {} (it has "
+                                           "{}); use 0 to {}",
+                                           g, member, group.ranks.size(), group.ranks.size() - 1));
+            break;
+        }
     for (core::RankId const rank : group.ranks) {
         if (!rank.valid() || rank.value >= plan.rank_count())
             problems.push_back(fmt::format("rank {} of group {} is outside 0 to {}", rank.value, g,

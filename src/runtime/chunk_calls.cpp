@@ -121,7 +121,10 @@ void ChunkCalls::add_next_token(std::vector<Call>& calls, model::LayerOperations
     select.operands = {areas.kept, row.kept};
     select.operand_count = 2;
     select.bytes =
-        model::boundary_bytes(input_.model.config(), 1, input_.set.plan.groups.back().compute) /
+        model::boundary_bytes(
+            input_.model.config(), 1,
+            input_.set.plan.group_of(core::ChunkId{std::ssize(input_.set.plan.chunks) - 1})
+                .compute) /
         input_.model.config().sequence_length;
     calls.push_back(select);
     add_phase(calls, head.of(model::Phase::next_token), row, layer, {});

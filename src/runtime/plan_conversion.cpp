@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/plan_conversion.hpp"
 
+#include "program/placement.hpp"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace evener::runtime {
@@ -39,24 +43,56 @@ core::DType compute_type(job::Compute compute, job::Group const& group,
 
 } // namespace
 
+namespace {
+
+program::Placement placement_of(job::Placement placement) {
+    return placement == job::Placement::v ? program::Placement::v : program::Placement::round_robin;
+}
+
+program::Group group_of(job::Group const& words) {
+    program::Group group;
+    group.ranks = words.ranks;
+    group.shares = words.shares;
+    group.shard_weights = words.shard_weights;
+    group.dispatch = words.dispatch == job::Dispatch::dealt ? program::Dispatch::dealt
+                                                            : program::Dispatch::shares;
+    for (core::RankId const rank : words.deal)
+        group.deal.push_back(core::narrow<std::int32_t>(program::member_of(group, rank)));
+    return group;
+}
+
+std::vector<program::Chunk> chunks_of(job::Plan const& words) {
+    std::vector<core::GroupId> groups;
+    std::vector<std::int64_t> layers;
+    for (job::Chunk const& chunk : words.chunks) {
+        groups.emplace_back(chunk.group);
+        layers.push_back(chunk.layers);
+    }
+    if (!groups.empty())
+        return program::make_chunks(groups, layers);
+    for (job::Group const& group : words.groups) {
+        if (group.layers < words.chunks_per_group)
+            throw core::ConfigError{
+                fmt::format("'plan.chunks_per_group' is {}, but group {} has {} layers (a chunk "
+                            "needs at least one); lower it",
+                            words.chunks_per_group, layers.size(), group.layers)};
+        layers.push_back(group.layers);
+    }
+    return program::place(placement_of(words.placement), layers, words.chunks_per_group);
+}
+
+} // namespace
+
 program::Plan plan_of(job::Job const& job, std::vector<core::DType> const& automatic) {
     program::Plan plan;
-    std::int64_t layer = 0;
-    for (job::Group const& group : job.plan.groups) {
-        program::Group& result = plan.groups.emplace_back();
-        result.ranks = group.ranks;
-        result.shares = group.shares;
-        result.shard_weights = group.shard_weights;
-        result.dispatch = group.dispatch == job::Dispatch::dealt ? program::Dispatch::dealt
-                                                                 : program::Dispatch::shares;
-        result.compute = compute_type(job::compute_of(job.precision, group), group, automatic);
-        plan.chunks.push_back(
-            {core::GroupId{std::ssize(plan.groups) - 1}, {layer, layer + group.layers}});
-        layer += group.layers;
+    for (job::Group const& words : job.plan.groups) {
+        program::Group& group = plan.groups.emplace_back(group_of(words));
+        group.compute = compute_type(job::compute_of(job.precision, words), words, automatic);
     }
+    plan.chunks = chunks_of(job.plan);
     plan.batch_size = job.train.batch_size;
     plan.microbatch_size = job.train.microbatch_size;
-    plan.schedule = job.plan.schedule == job::Schedule::gpipe ? "gpipe" : "1f1b";
+    plan.schedule = job::name_of(job.plan.schedule);
     plan.split_backward = job.plan.split_backward;
     plan.receive_buffers = job.plan.receive_buffers;
     plan.boundary_types = program::default_boundary_types(plan);
@@ -67,24 +103,54 @@ program::Plan plan_of(job::Job const& job, std::vector<core::DType> const& autom
     return plan;
 }
 
+namespace {
+
+/// The chunks in the words of the base where these can say it, else in the shortest that can.
+void add_chunk_words(program::Plan const& plan, job::Plan const& base, job::Plan& words) {
+    std::vector<std::int64_t> layers(plan.groups.size());
+    for (program::Chunk const& chunk : plan.chunks)
+        layers[chunk.group.index()] += chunk.layers.size();
+    auto const chunks = std::ssize(plan.chunks);
+    auto const groups = std::ssize(plan.groups);
+    if (base.chunks.empty() && chunks % groups == 0)
+        for (job::Placement const placement :
+             {base.placement, job::Placement::round_robin, job::Placement::v})
+            if (program::is_placed(plan, placement_of(placement), chunks / groups)) {
+                words.placement = placement;
+                words.chunks_per_group = chunks / groups;
+                for (std::size_t g = 0; g < layers.size(); ++g)
+                    words.groups[g].layers = layers[g];
+                return;
+            }
+    words.chunks_per_group = 1;
+    for (program::Chunk const& chunk : plan.chunks)
+        words.chunks.push_back({chunk.group.value, chunk.layers.size()});
+}
+
+} // namespace
+
 job::Plan plan_words(program::Plan const& plan, job::Plan const& base) {
     job::Plan words = base;
-    words.schedule = plan.schedule == "gpipe" ? job::Schedule::gpipe : job::Schedule::one_f_one_b;
+    auto const name = std::ranges::find(job::Names<job::Schedule>::list, plan.schedule);
+    EVENER_EXPECT(name != job::Names<job::Schedule>::list.end());
+    words.schedule = static_cast<job::Schedule>(name - job::Names<job::Schedule>::list.begin());
     words.split_backward = plan.split_backward;
     words.receive_buffers = plan.receive_buffers;
     words.groups.clear();
-    for (std::size_t c = 0; c < plan.chunks.size(); ++c) {
-        program::Group const& group = plan.groups[plan.chunks[c].group.index()];
-        words.groups.push_back(
-            {.ranks = group.ranks,
-             .layers = plan.chunks[c].layers.size(),
-             .shares = group.shares,
-             .dispatch = group.dispatch == program::Dispatch::dealt ? job::Dispatch::dealt
-                                                                    : job::Dispatch::shares,
-             .shard_weights = group.shard_weights,
-             .compute = group.compute == core::DType::float32 ? job::GroupCompute::float32
-                                                              : job::GroupCompute::bfloat16});
+    words.chunks.clear();
+    for (program::Group const& group : plan.groups) {
+        job::Group& result = words.groups.emplace_back();
+        result.ranks = group.ranks;
+        result.shares = group.shares;
+        result.dispatch = group.dispatch == program::Dispatch::dealt ? job::Dispatch::dealt
+                                                                     : job::Dispatch::shares;
+        for (std::int32_t const member : group.deal)
+            result.deal.push_back(group.ranks[static_cast<std::size_t>(member)]);
+        result.shard_weights = group.shard_weights;
+        result.compute = group.compute == core::DType::float32 ? job::GroupCompute::float32
+                                                               : job::GroupCompute::bfloat16;
     }
+    add_chunk_words(plan, base, words);
     return words;
 }
 

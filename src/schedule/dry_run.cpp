@@ -72,11 +72,8 @@ class DryRun {
                 program::Queue const& kind = set_.programs[r].queues[q];
                 if (kind.kind != QueueKind::receive || queue.next_start == queue.list.size())
                     continue;
-                auto const& op = std::get<program::Receive>(
-                    instruction(r, queue.list[queue.next_start]).operation);
-                Link const link{op.peer, RankId{static_cast<std::int64_t>(r)}, op.direction};
-                auto const sender = sends_.find(key(link, op));
-                if (sender != sends_.end() && event(op.peer.index(), sender->second).started)
+                Link const link{kind.peer, RankId{static_cast<std::int64_t>(r)}, kind.direction};
+                if (holds_up_a_send(r, queue, link))
                     links.push_back(link);
             }
         return links;
@@ -92,6 +89,18 @@ class DryRun {
     }
 
   private:
+    /// A message that is on its way belongs to one of the receives that have not started: the next,
+    /// or a later one, where the receiver wants another message of the same sender first.
+    bool holds_up_a_send(std::size_t r, QueueState const& queue, Link const& link) const {
+        for (std::size_t i = queue.next_start; i < queue.list.size(); ++i) {
+            auto const& op = std::get<program::Receive>(instruction(r, queue.list[i]).operation);
+            auto const send = sends_.find(key(link, op));
+            if (send != sends_.end() && event(op.peer.index(), send->second).started)
+                return true;
+        }
+        return false;
+    }
+
     static MessageKey key(Link const& link, program::Message const& op) {
         return {link.sender, link.receiver, op.direction, op.chunk, op.microbatch};
     }

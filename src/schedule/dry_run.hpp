@@ -9,8 +9,8 @@
 
 namespace evener::schedule {
 
-/// Empty when all programs run to their end. Otherwise the links whose next Receive waits for a
-/// free slot although the sender has begun to send: those where one more buffer helps. Throws
+/// Empty when all programs run to their end. Otherwise the links with a message on its way whose
+/// Receive cannot start for want of a free slot: those where one more buffer helps. Throws
 /// core::ConfigError when the programs block for any other reason.
 std::vector<Link> links_short_of_buffers(program::ProgramSet const& set);
 

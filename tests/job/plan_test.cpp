@@ -10,6 +10,7 @@
 namespace evener::job {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -85,6 +86,64 @@ TEST(JobPlan, WeightsFitTheRanks) {
         messages_of_groups("{ranks=[0],layers=14,shard_weights=[-1]}"),
         ElementsAre(at_groups("'plan.groups[0].shard_weights[0]' is -1.0; use a number from 0 "
                               "to 1e+18")));
+}
+
+TEST(JobPlan, ChunksArePlacedOrListed) {
+    std::string const groups = "plan.groups=[{ranks=[0],layers=8},{ranks=[1],layers=6}]";
+    EXPECT_THAT(messages_of(minimal_text, {groups, "plan.chunks_per_group=3", "plan.placement=v",
+                                           "plan.schedule=zb-v", "plan.schedule_file=a.csv"}),
+                IsEmpty());
+    EXPECT_THAT(
+        messages_of(minimal_text, {groups, "plan.chunks_per_group=7"}),
+        ElementsAre("--set plan.groups: error: 'plan.groups[1].layers' is 6 (each group has "
+                    "7 chunks, and a chunk at least one layer); lower "
+                    "'plan.chunks_per_group'"));
+    std::string const bare = "plan.groups=[{ranks=[0]},{ranks=[1]}]";
+    auto const messages = [&](std::string const& chunks) {
+        return messages_of(minimal_text, {bare, "plan.chunks=[" + chunks + "]"});
+    };
+    EXPECT_THAT(messages("{group=0,layers=9},{group=1,layers=3},{group=0,layers=2}"), IsEmpty());
+    EXPECT_THAT(messages("{group=0,layers=9},{group=1,layers=3}"),
+                ElementsAre(HasSubstr("'plan.chunks' hold 12 layers (the model's list has 14")));
+    EXPECT_THAT(messages("{group=0,layers=9},{group=2,layers=5}"),
+                ElementsAre("--set plan.chunks: error: 'plan.chunks[1].group' is 2 (there are 2 "
+                            "groups); use 0 to 1"));
+    EXPECT_THAT(messages("{group=0,layers=14}"),
+                ElementsAre("--set plan.chunks: error: 'plan.chunks' leave out group 1 (each group "
+                            "needs a chunk); give it one, or drop the group"));
+    EXPECT_THAT(messages("{group=0,layers=14},{group=1}"),
+                ElementsAre("--set plan.chunks: error: 'plan.chunks[1].layers' is not given; use a "
+                            "whole number from 1 to 20002, such as layers = 14"));
+    EXPECT_THAT(messages_of(minimal_text, {groups, "plan.chunks=[{group=0,layers=14}]"}),
+                Contains(HasSubstr("'plan.groups[0].layers' is 8, but 'plan.chunks' say which "
+                                   "layers the groups hold; leave one of them out")));
+    EXPECT_THAT(messages_of(minimal_text, {"plan.chunks=[{group=0,layers=14}]"}),
+                ElementsAre(HasSubstr("'plan.chunks' are given without 'plan.groups'")));
+    EXPECT_THAT(messages_of(minimal_text, {bare, "plan.chunks_per_group=2",
+                                           "plan.chunks=[{group=0,layers=7},{group=1,layers=7}]"}),
+                ElementsAre(HasSubstr("'plan.chunks_per_group' is 2, but 'plan.chunks' list the "
+                                      "chunks; leave one of them out")));
+}
+
+TEST(JobPlan, DealsNameARankOfTheGroupForEachMicrobatch) {
+    // 32 sequences in microbatches of 8
+    auto const messages = [](std::string const& group) {
+        return messages_of(minimal_text, {"plan.groups=[{ranks=[0,1],layers=14," + group + "}]",
+                                          "train.microbatch_size=8"});
+    };
+    EXPECT_THAT(messages("dispatch=\"dealt\",deal=[1,0,\"0-1\"]"), IsEmpty());
+    EXPECT_THAT(
+        messages("deal=[1,0,0,1]"),
+        ElementsAre(at_groups("'plan.groups[0].deal' is given, but 'plan.groups[0].dispatch' "
+                              "is \"shares\" (which divides every microbatch); set it to "
+                              "\"dealt\"")));
+    EXPECT_THAT(
+        messages("dispatch=\"dealt\",deal=[1,0,2,1]"),
+        ElementsAre(at_groups("'plan.groups[0].deal' names rank 2 (it is not in the group); "
+                              "deal microbatches to the group's ranks")));
+    EXPECT_THAT(messages("dispatch=\"dealt\",deal=[1,0,1]"),
+                ElementsAre(at_groups("'plan.groups[0].deal' deals 3 microbatches (a batch has 4); "
+                                      "name one rank for each, or leave it out")));
 }
 
 TEST(JobPlan, RankRangesAreChecked) {

@@ -73,6 +73,7 @@ struct Fill {
     void operator()(std::vector<double>*) const {}       // with the group's ranks
     void operator()(std::vector<core::RankId>*) const {} // all groups together
     void operator()(std::vector<Group>*) const {}        // likewise
+    void operator()(std::vector<Chunk>*) const {}        // by the groups' layers
 };
 
 void draw_weights(Engine& engine, std::size_t ranks, std::vector<double>& weights) {
@@ -103,9 +104,31 @@ void draw_groups(Engine& engine, Job& job) {
         ranks.resize(ranks.size() - taken);
         group.layers = last ? layers : draw(engine, 1, layers - 1);
         layers -= group.layers;
+        if (group.dispatch == Dispatch::dealt && draw(engine, 0, 1) == 0)
+            for (std::int64_t i = 0; i < job.train.batch_size; i += job.train.microbatch_size)
+                group.deal.push_back(group.ranks[static_cast<std::size_t>(
+                    draw(engine, 0, std::ssize(group.ranks) - 1))]);
         draw_weights(engine, taken, group.shares);
         draw_weights(engine, taken, group.shard_weights);
     }
+}
+
+/// Several chunks in each group: by number, or as a list.
+void draw_chunks(Engine& engine, Plan& plan) {
+    std::int64_t fewest = plan.groups.front().layers;
+    for (Group const& group : plan.groups)
+        fewest = std::min(fewest, group.layers);
+    plan.chunks_per_group = draw(engine, 1, std::min<std::int64_t>(fewest, 1024));
+    if (draw(engine, 0, 1) == 0)
+        return;
+    plan.chunks_per_group = 1;
+    for (std::size_t g = 0; g < plan.groups.size(); ++g)
+        for (std::int64_t& left = plan.groups[g].layers; left > 0;) {
+            std::int64_t const layers = draw(engine, 1, left);
+            plan.chunks.push_back({static_cast<std::int64_t>(g), layers});
+            left -= layers;
+        }
+    std::shuffle(plan.chunks.begin(), plan.chunks.end(), engine);
 }
 
 /// What must fit together.
@@ -150,8 +173,10 @@ Job random_job(std::uint64_t seed) {
             std::visit(Fill{engine, key.bounds}, slot);
         }
     make_consistent(engine, job);
-    if (draw(engine, 0, 2) > 0)
+    if (draw(engine, 0, 2) > 0) {
         draw_groups(engine, job);
+        draw_chunks(engine, job.plan);
+    }
     return job;
 }
 

@@ -62,7 +62,8 @@ TEST(JobValues, EveryKeyRefusesEveryOtherType) {
                 bool const in_list = i == 6 && text.find("[[1]]") != std::string::npos &&
                                      (std::holds_alternative<std::vector<std::string>*>(slot) ||
                                       std::holds_alternative<std::vector<std::int64_t>*>(slot) ||
-                                      std::holds_alternative<std::vector<Group>*>(slot));
+                                      std::holds_alternative<std::vector<Group>*>(slot) ||
+                                      std::holds_alternative<std::vector<Chunk>*>(slot));
                 if (takes(slot, i))
                     EXPECT_THAT(messages_of(text),
                                 Not(Contains(AllOf(HasSubstr(place), HasSubstr("; use a list")))));

@@ -167,7 +167,7 @@ TEST(Simulator, AgreesWithTheWorkGraphWhereBuffersSuffice) {
         if (std::any_of(c.plan.groups.begin(), c.plan.groups.end(),
                         [](auto const& group) { return group.ranks.size() > 1; }))
             costs.network = program::free_network(c.plan.rank_count());
-        auto const schedule = support::breadth_first(c.plan, ProgramKind::train);
+        auto const schedule = generate(c.plan, ProgramKind::train);
         auto const set = lowered(c, schedule);
         expect_near(
             work_spans(set, run(set, costs)),
@@ -183,8 +183,8 @@ TEST(Lowering, ChoosesBuffersThatDoNotStall) {
         support::RandomCase c = chain(random.integer(2, 5), random.integer(1, 8));
         c.plan.split_backward = random.chance(50);
         auto const costs = support::random_costs(random, c.plan, support::Wires::bandwidth);
-        auto const schedule = random.chance(50) ? support::breadth_first(c.plan, ProgramKind::train)
-                                                : generate(c.plan, ProgramKind::train);
+        c.plan.schedule = random.chance(50) ? "breadth_first" : "1f1b";
+        auto const schedule = generate(c.plan, ProgramKind::train);
         auto const set = lowered(c, schedule, &costs);
         double last = 0;
         for (auto const& spans : work_spans(set, run(set, costs)))
@@ -239,9 +239,10 @@ TEST(LinkNeeds, AreThoseOfBreadthFirst) {
             c.plan.boundary_types = program::default_boundary_types(c.plan);
             auto const costs = program::uniform_costs(c.plan, {1, 1, 1, 2});
             std::vector<std::int64_t> const workspace(static_cast<std::size_t>(p));
-            auto const needs = link_needs(c.plan, model::Model{c.config},
-                                          support::breadth_first(c.plan, ProgramKind::train),
-                                          {.device_workspace_bytes = workspace, .costs = &costs});
+            c.plan.schedule = "breadth_first";
+            auto const needs =
+                link_needs(c.plan, model::Model{c.config}, generate(c.plan, ProgramKind::train),
+                           {.device_workspace_bytes = workspace, .costs = &costs});
             for (LinkNeed const& need : needs) {
                 bool const forward = need.direction == program::Direction::forward;
                 bool const wraps = need.sender.value == (forward ? p - 1 : 0) &&

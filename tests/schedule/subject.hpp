@@ -7,6 +7,7 @@
 #include "schedule/lowering.hpp"
 #include "schedule/verify.hpp"
 #include "support/random_plan.hpp"
+#include "support/random_schedule.hpp"
 #include "support/symbolic_executor.hpp"
 
 #include <utility>
@@ -17,14 +18,14 @@ struct Subject {
     program::Plan plan;
     model::Model model;
     std::vector<std::int64_t> workspaces;
+    std::string schedule; ///< its name
     program::ProgramSet set;
 
     Subject(support::RandomCase const& random_case, program::ProgramKind kind,
-            std::vector<std::int64_t> device_workspaces, bool looped)
-        : plan{random_case.plan}, model{random_case.config}, workspaces{
-                                                                 std::move(device_workspaces)} {
-        set = lower(plan, model, looped ? support::breadth_first(plan, kind) : generate(plan, kind),
-                    {.kind = kind, .device_workspace_bytes = workspaces});
+            std::vector<std::int64_t> device_workspaces, program::Schedule const& order)
+        : plan{random_case.plan}, model{random_case.config},
+          workspaces{std::move(device_workspaces)}, schedule{order.name} {
+        set = lower(plan, model, order, {.kind = kind, .device_workspace_bytes = workspaces});
     }
 
     std::vector<Problem> verify(program::ProgramSet const& programs) const {
@@ -42,17 +43,19 @@ struct Subject {
 };
 
 inline Subject random_subject(support::Random& random) {
-    bool const looped = random.chance(25);
     support::RandomCase random_case =
-        looped ? support::random_looped_case(random) : support::random_case(random);
-    if (looped)
-        random_case.plan.receive_buffers = 0; // few may not do for this order
+        random.chance(50) ? support::random_looped_case(random) : support::random_case(random);
     std::vector<std::int64_t> workspaces;
     for (std::int64_t r = 0; r < random_case.plan.rank_count(); ++r)
         workspaces.push_back(64 * random.integer(0, 3));
-    return Subject{random_case,
-                   random.chance(80) ? program::ProgramKind::train : program::ProgramKind::evaluate,
-                   workspaces, looped};
+    auto const kind =
+        random.chance(80) ? program::ProgramKind::train : program::ProgramKind::evaluate;
+    program::Schedule schedule = generate(random_case.plan, kind);
+    if (kind == program::ProgramKind::train && random.chance(30)) {
+        random_case.plan.receive_buffers = 0; // few may not do for any order
+        schedule = support::edited(random, random_case.plan, std::move(schedule), 8);
+    }
+    return Subject{random_case, kind, workspaces, schedule};
 }
 
 } // namespace evener::schedule

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <ctime>
 #include <functional>
+#include <map>
 
 namespace evener::schedule {
 namespace {
@@ -43,7 +44,7 @@ Subject two_ranks() {
     tiny.plan.microbatch_size = 2;
     tiny.plan.receive_buffers = 1;
     tiny.plan.boundary_types = program::default_boundary_types(tiny.plan);
-    return Subject{tiny, ProgramKind::train, {64, 0}, false};
+    return Subject{tiny, ProgramKind::train, {64, 0}, generate(tiny.plan, ProgramKind::train)};
 }
 
 std::string all_messages(std::vector<Problem> const& problems) {
@@ -82,7 +83,9 @@ void remove(Program& program, std::size_t at) {
 
 TEST(Verify, AcceptsLoweredProgramsAndAllRunsOfThemAgree) {
     int unequal = 0, zero_shares = 0, dealt = 0, tied = 0, looped = 0, split = 0, ragged = 0;
-    auto const seeds = support::seeds("schedule/verify", 500);
+    std::map<std::string, int> schedules;
+    int v_placed = 0;
+    auto const seeds = support::seeds("schedule/verify", 1000);
     for (std::uint64_t const seed : seeds) {
         support::Random random{seed};
         Subject const subject = random_subject(random);
@@ -102,6 +105,8 @@ TEST(Verify, AcceptsLoweredProgramsAndAllRunsOfThemAgree) {
             return g.dispatch == program::Dispatch::dealt && g.ranks.size() > 1;
         });
         tied += subject.model.config().tied_embeddings && plan.groups.size() > 1;
+        ++schedules[subject.schedule];
+        v_placed += plan.groups.size() > 1 && generator_problem(plan, "zb-v").empty();
         looped += plan.chunks.size() > plan.groups.size();
         split += plan.split_backward;
         ragged += plan.batch_size % plan.microbatch_size != 0;
@@ -110,8 +115,16 @@ TEST(Verify, AcceptsLoweredProgramsAndAllRunsOfThemAgree) {
                "tied across groups, {} with several chunks per group, {} split, {} with a smaller "
                "last microbatch\n",
                seeds.size(), unequal, zero_shares, dealt, tied, looped, split, ragged);
-    for (int const count : {unequal, zero_shares, dealt, tied, looped, split, ragged})
+    for (int const count : {unequal, zero_shares, dealt, tied, looped, split, ragged, v_placed})
         EXPECT_GT(count, 0);
+    for (auto const& [name, count] : schedules)
+        fmt::print("{} {}, ", count, name);
+    fmt::print("{} in a V\n", v_placed);
+    if (seeds.size() < 50)
+        return; // too few for each of them
+    EXPECT_GT(schedules["edited"], 0);
+    for (std::string_view const name : generator_names())
+        EXPECT_GT(schedules[std::string{name}], 0) << name;
 }
 
 TEST(Verify, RejectsAProgramWithOneReceiveRemoved) {
@@ -243,8 +256,10 @@ TEST(Verify, WantsTheSamePersistentPlacesInTrainingAndValidation) {
         support::Random random{seed};
         support::RandomCase const drawn = support::random_case(random);
         std::vector<std::int64_t> const none(static_cast<std::size_t>(drawn.plan.rank_count()));
-        Subject const train{drawn, ProgramKind::train, none, false};
-        Subject evaluate{drawn, ProgramKind::evaluate, none, false};
+        Subject const train{drawn, ProgramKind::train, none,
+                            generate(drawn.plan, ProgramKind::train)};
+        Subject evaluate{drawn, ProgramKind::evaluate, none,
+                         generate(drawn.plan, ProgramKind::evaluate)};
         EXPECT_EQ(all_messages(verify_persistent(train.set, evaluate.set)), "");
         for (program::Buffer& buffer : evaluate.set.programs.back().buffers)
             buffer.offset += buffer.persistent ? 64 : 0;
@@ -269,7 +284,8 @@ TEST(Verify, ManyRanksAndMicrobatchesTakeSeconds) {
     }
     large.plan.boundary_types = program::default_boundary_types(large.plan);
     Subject const subject{large, ProgramKind::train,
-                          std::vector<std::int64_t>(static_cast<std::size_t>(ranks)), false};
+                          std::vector<std::int64_t>(static_cast<std::size_t>(ranks)),
+                          generate(large.plan, ProgramKind::train)};
     std::clock_t const start = std::clock(); // processor time: other processes do not count
     EXPECT_EQ(all_messages(subject.verify(subject.set)), "");
     double const seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;

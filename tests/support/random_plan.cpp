@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/random_plan.hpp"
 
+#include "program/placement.hpp"
+
 #include <algorithm>
 
 namespace evener::support {
@@ -23,13 +25,18 @@ model::ModelConfig random_model(Random& random) {
     return config;
 }
 
+template <class T>
+void shuffle(Random& random, std::vector<T>& values) {
+    for (std::size_t i = 0; i + 1 < values.size(); ++i)
+        std::swap(values[i], values[i + random.index(values.size() - i)]);
+}
+
 /// `count` cuts of [0, total) into `count + 1` runs that are not empty.
 std::vector<std::int64_t> random_cuts(Random& random, std::int64_t total, std::int64_t parts) {
     std::vector<std::int64_t> places;
     for (std::int64_t i = 1; i < total; ++i)
         places.push_back(i);
-    for (std::size_t i = 0; i + 1 < places.size(); ++i)
-        std::swap(places[i], places[i + random.index(places.size() - i)]);
+    shuffle(random, places);
     places.resize(static_cast<std::size_t>(parts - 1));
     places.push_back(0);
     places.push_back(total);
@@ -59,79 +66,86 @@ program::Group random_group(Random& random, std::vector<core::RankId> ranks) {
 
 namespace {
 
-RandomCase make_case(Random& random, int max_ranks, std::int64_t max_turns) {
+model::ModelConfig deeper(model::ModelConfig config, std::int64_t decoder_layers) {
+    config.decoder_layers = decoder_layers;
+    return config;
+}
+
+/// Groups, ranks and batch; the chunks are up to the caller.
+RandomCase make_groups(Random& random, std::int64_t ranks, std::int64_t groups) {
     RandomCase result;
     result.config = random_model(random);
     program::Plan& plan = result.plan;
-    std::int64_t const layers = 2 + 2 * result.config.decoder_layers;
-    std::int64_t const ranks = random.integer(1, max_ranks);
-    std::int64_t const groups = random.integer(1, std::min<std::int64_t>({ranks, layers, 4}));
-
-    std::int64_t const chunks = groups * random.integer(1, std::min(max_turns, layers / groups));
-
     std::vector<core::RankId> order;
     for (std::int64_t r = 0; r < ranks; ++r)
         order.emplace_back(r);
     if (random.chance(50))
-        for (std::size_t i = 0; i + 1 < order.size(); ++i)
-            std::swap(order[i], order[i + random.index(order.size() - i)]);
+        shuffle(random, order);
     std::vector<std::int64_t> const rank_cuts = random_cuts(random, ranks, groups);
-    std::vector<std::int64_t> const layer_cuts = random_cuts(random, layers, chunks);
     for (std::size_t g = 0; g < static_cast<std::size_t>(groups); ++g)
         plan.groups.push_back(
             random_group(random, {order.begin() + rank_cuts[g], order.begin() + rank_cuts[g + 1]}));
-    for (std::int64_t c = 0; c < chunks; ++c)
-        plan.chunks.push_back({core::GroupId{c % groups},
-                               {layer_cuts[static_cast<std::size_t>(c)],
-                                layer_cuts[static_cast<std::size_t>(c) + 1]}});
     plan.microbatch_size = random.integer(1, 4);
     plan.batch_size =
         (random.integer(1, 6) - 1) * plan.microbatch_size + random.integer(1, plan.microbatch_size);
-    plan.schedule = random.chance(60) ? "1f1b" : "gpipe";
     plan.split_backward = random.chance(50);
-    plan.receive_buffers = random.chance(50) ? 0 : random.integer(1, 3);
-    plan.boundary_types = program::default_boundary_types(plan);
+    for (program::Group& group : plan.groups)
+        if (group.dispatch == program::Dispatch::dealt && random.chance(30))
+            for (std::int64_t i = 0; i < plan.microbatch_count(); ++i)
+                group.deal.push_back(static_cast<std::int32_t>(random.index(group.ranks.size())));
     return result;
+}
+
+void add_chunks(Random& random, RandomCase& result, std::vector<core::GroupId> const& groups) {
+    auto const cuts = random_cuts(random, 2 + 2 * result.config.decoder_layers, std::ssize(groups));
+    std::vector<std::int64_t> layers;
+    for (std::size_t c = 0; c < groups.size(); ++c)
+        layers.push_back(cuts[c + 1] - cuts[c]);
+    result.plan.chunks = program::make_chunks(groups, layers);
+    result.plan.boundary_types = program::default_boundary_types(result.plan);
 }
 
 } // namespace
 
 RandomCase random_case(Random& random, int max_ranks) {
-    return make_case(random, max_ranks, 1);
+    std::int64_t const ranks = random.integer(1, max_ranks);
+    std::int64_t const groups = random.integer(1, std::min<std::int64_t>(ranks, 4));
+    RandomCase result = make_groups(random, ranks, groups);
+    add_chunks(random, result, program::placed_groups(program::Placement::round_robin, groups, 1));
+    result.plan.schedule =
+        random.pick(std::vector<std::string>{"1f1b", "1f1b", "gpipe", "zb-h1", "zb-h2"});
+    result.plan.receive_buffers = random.chance(50) ? 0 : random.integer(1, 3);
+    return result;
 }
 
 RandomCase random_looped_case(Random& random, int max_ranks) {
-    return make_case(random, max_ranks, 3);
-}
-
-program::Schedule breadth_first(program::Plan const& plan, program::ProgramKind kind) {
-    program::Schedule schedule;
-    schedule.name = "breadth_first";
-    for (std::int64_t r = 0; r < plan.rank_count(); ++r) {
-        auto& order = schedule.ranks.emplace_back();
-        auto const add = [&](program::WorkKind work, std::int64_t c) {
-            core::ChunkId const chunk{c};
-            program::Group const& group = plan.group_of(chunk);
-            std::int64_t const member = program::member_of(group, core::RankId{r});
-            for (std::int64_t m = 0; member >= 0 && m < plan.microbatch_count(); ++m)
-                if (core::MicrobatchId const id{m};
-                    !program::sequences_of(plan, group, static_cast<std::size_t>(member), id)
-                         .empty())
-                    order.push_back({work, chunk, id});
-        };
-        for (std::int64_t c = 0; c < std::ssize(plan.chunks); ++c)
-            add(program::WorkKind::forward, c);
-        for (std::int64_t c = std::ssize(plan.chunks); c-- > 0;) {
-            if (kind == program::ProgramKind::evaluate)
-                continue;
-            add(plan.split_backward ? program::WorkKind::backward_input
-                                    : program::WorkKind::backward,
-                c);
-            if (plan.split_backward)
-                add(program::WorkKind::backward_weight, c);
-        }
+    std::int64_t const ranks = random.integer(1, max_ranks);
+    std::int64_t const groups = random.integer(1, std::min<std::int64_t>(ranks, 4));
+    RandomCase result = make_groups(random, ranks, groups);
+    std::int64_t const turns = random.integer(1, 4);
+    result.config =
+        deeper(result.config, std::max(result.config.decoder_layers, groups * turns / 2));
+    using Names = std::vector<std::string>;
+    Names names{"gpipe", "breadth_first"};
+    std::vector<core::GroupId> chunks;
+    if (std::int64_t const way = random.integer(0, 9); way < 4) {
+        chunks = program::placed_groups(program::Placement::round_robin, groups, turns);
+        names.insert(names.end(), 4, "interleaved");
+    } else if (way < 8) {
+        bool const twice = random.chance(70);
+        chunks = program::placed_groups(program::Placement::v, groups, twice ? 2 : turns);
+        if (twice)
+            names.insert(names.end(), 6, "zb-v");
+        result.config = deeper(result.config, std::max(result.config.decoder_layers, groups));
+    } else { // any map, neighbours on the same group too
+        chunks = program::placed_groups(program::Placement::round_robin, groups, 1);
+        for (std::int64_t c = groups; c < groups * turns; ++c)
+            chunks.emplace_back(random.integer(0, groups - 1));
+        shuffle(random, chunks);
     }
-    return schedule;
+    add_chunks(random, result, chunks);
+    result.plan.schedule = random.pick(names);
+    return result;
 }
 
 } // namespace evener::support

@@ -3,12 +3,11 @@
 
 // Small random models and plans that differ in everything a plan can say: groups of different
 // sizes, zero shares, owners of shards without work, dealt microbatches, tied weights, mixed types,
-// microbatches that do not divide the batch. The same seed gives the same case on every machine.
+// microbatches that do not divide the batch, explicit deals. The same seed gives the same case on every machine.
 
 #include "model/config.hpp"
 #include "program/plan.hpp"
 #include "program/program.hpp"
-#include "program/schedule.hpp"
 
 #include <cstdint>
 #include <random>
@@ -43,14 +42,12 @@ struct RandomCase {
     program::Plan plan;
 };
 
-/// At most `max_ranks` ranks and 6 microbatches, one chunk per group; plan_problems() finds
-/// nothing.
+/// At most `max_ranks` ranks and 6 microbatches, one chunk per group; plan_problems() finds nothing.
+/// With any schedule of one chunk per group.
 RandomCase random_case(Random& random, int max_ranks = 6);
 
-/// The same with up to three chunks per group, which take turns.
+/// The same with up to four chunks per group: in turns, in a V or anyhow, with the schedules that
+/// there are for it. Receive buffers are up to lowering.
 RandomCase random_looped_case(Random& random, int max_ranks = 4);
-
-/// All forwards chunk by chunk, then all backwards in reverse: an order for any plan.
-program::Schedule breadth_first(program::Plan const& plan, program::ProgramKind kind);
 
 } // namespace evener::support
