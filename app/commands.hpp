@@ -19,12 +19,21 @@ struct PrepareOptions {
     double validation_fraction = 0.05;
     bool ngrams = false; ///< print the losses of n-gram tables for comparison
 };
+/// Where pictures go; empty: not wanted.
+struct PictureFiles {
+    std::string svg;
+    std::string trace;
+    std::string csv;
+
+    bool wanted() const { return !svg.empty() || !trace.empty() || !csv.empty(); }
+};
 struct JobOptions {
     std::string job;
     std::vector<std::string> settings;
     std::int64_t ranks = 0; ///< 0 = not given
     std::string resume;     ///< empty = as the job says
     bool print_config = false;
+    PictureFiles pictures; ///< of `plan`
 };
 struct EvaluateOptions {
     std::string run;

@@ -25,9 +25,10 @@ std::unique_ptr<device::Device> open(job::Run const& run, cluster::Processors co
     return device::open_device(backend_of(run.devices), options);
 }
 
-/// A product as the model's feed-forward layers make it, small enough to be measured in no time.
-double measure(device::Device const& device, model::ModelConfig const& model,
-               std::int64_t microbatch_size, core::DType type) {
+} // namespace
+
+double matrix_gflops(device::Device const& device, model::ModelConfig const& model,
+                     std::int64_t microbatch_size, core::DType type) {
     if (!device.supports(type))
         return 0;
     bool const slow = device.kind() == "reference";
@@ -40,8 +41,6 @@ double measure(device::Device const& device, model::ModelConfig const& model,
                                        .k = most(model.hidden_size, 2048),
                                        .type = type});
 }
-
-} // namespace
 
 Engine start_engine(comm::MpiSession const& mpi, job::Run const& run,
                     model::ModelConfig const& model, std::int64_t microbatch_size) {
@@ -56,8 +55,10 @@ Engine start_engine(comm::MpiSession const& mpi, job::Run const& run,
     mine.threads = engine.device->threads();
     mine.cores = processors.cores;
     together(mpi, true, [&] {
-        mine.gflops[0] = measure(*engine.device, model, microbatch_size, core::DType::float32);
-        mine.gflops[1] = measure(*engine.device, model, microbatch_size, core::DType::bfloat16);
+        mine.gflops[0] =
+            matrix_gflops(*engine.device, model, microbatch_size, core::DType::float32);
+        mine.gflops[1] =
+            matrix_gflops(*engine.device, model, microbatch_size, core::DType::bfloat16);
     });
     for (auto const& facts :
          comm::all_gather_values(mpi.world(), std::span<RankFacts const>{&mine, 1}))

@@ -44,6 +44,11 @@ Engine start_engine(comm::MpiSession const& mpi, job::Run const& run,
 /// Without MPI: this process's device, no measurements (`evener plan`).
 std::unique_ptr<device::Device> open_own_device(job::Run const& run);
 
+/// GF/s of a product as the model's feed-forward layers make it, small enough to be measured in no
+/// time; 0: the device does not have the type.
+double matrix_gflops(device::Device const& device, model::ModelConfig const& model,
+                     std::int64_t microbatch_size, core::DType type);
+
 std::vector<core::DType> automatic_types(std::vector<RankFacts> const& ranks);
 
 /// Throws core::ConfigError (on every rank) when the plan is impossible: not for this model, or in

@@ -52,6 +52,10 @@ void add_job_commands(CLI::App& cli, app::JobOptions& options, Command& command)
     add_job_options(plan, options);
     plan->add_option("--ranks", options.ranks, "Ranks the job will have")
         ->check(CLI::Range(1, most_ranks));
+    plan->add_option("--svg", options.pictures.svg, "Draw the predicted training step as SVG");
+    plan->add_option("--trace", options.pictures.trace,
+                     "Write it as a Chrome trace (JSON), for ui.perfetto.dev");
+    plan->add_option("--csv", options.pictures.csv, "Write it as a table of all instructions");
     plan->callback([&] { command = [&] { return app::plan(options); }; });
 
     CLI::App* const train = cli.add_subcommand("train", "Train (start it with mpirun or srun)");

@@ -2,13 +2,16 @@
 #include "job/parse.hpp"
 #include "job/print.hpp"
 #include "runtime/plan_conversion.hpp"
+#include "schedule/usage.hpp"
 
 #include "app/commands.hpp"
 #include "app/engine.hpp"
+#include "app/pictures.hpp"
 #include "app/start_table.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 namespace evener::app {
 
@@ -23,9 +26,34 @@ std::int64_t rank_count(job::Job const& job, JobOptions const& options) {
     return std::max<std::int64_t>(1, ranks);
 }
 
+/// All ranks are taken to have this machine's speed.
+void draw_prediction(device::Device const& device, job::Job const& job, model::Model const& model,
+                     program::ProgramSet const& set, PictureFiles const& files) {
+    std::vector<double> gflops(set.programs.size());
+    std::map<core::DType, double> rates;
+    for (program::Group const& group : set.plan.groups) {
+        double& rate = rates[group.compute];
+        if (rate == 0)
+            rate = matrix_gflops(device, model.config(), job.train.microbatch_size, group.compute);
+        for (core::RankId const rank : group.ranks)
+            gflops[rank.index()] = rate;
+    }
+    planner::Profile const profile = planner::estimated_profile(model, gflops);
+    program::Timeline const timeline = predict(set, model, profile);
+    std::string const basis = fmt::format(
+        "estimated from {} of this machine ({:.0f} GF/s), links and updates without cost",
+        profile.source, gflops.front());
+    fmt::print("predicted step: {}\n  {}\n", to_string(schedule::usage_of(set, timeline)), basis);
+    for (std::string const& path : write_pictures(
+             {set, picture_title(job, set.plan), {{"predicted", timeline}}, basis}, files))
+        fmt::print("wrote {}\n", path);
+    fmt::print("\n");
+}
+
 } // namespace
 
 core::ExitCode plan(JobOptions const& options) {
+    check_picture_files(options.pictures);
     job::Job job = job::parse_job(options.job, options.settings, {options.ranks});
     if (options.print_config) {
         fmt::print("{}", job::print_job(job));
@@ -63,6 +91,8 @@ core::ExitCode plan(JobOptions const& options) {
     fmt::print("{}\n{}\n{} parameters\n\n{}\n", plan_table(plan, model),
                memory_table(*programs.train, {}), model.parameter_elements(),
                job::print_plan(job.plan));
+    if (options.pictures.wanted())
+        draw_prediction(*device, job, model, *programs.train, options.pictures);
     for (program::Program const& program : programs.train->programs)
         fmt::print("{}\n", program::to_string(program));
     return core::ExitCode::done;

@@ -12,6 +12,7 @@
 #include "app/engine.hpp"
 #include "app/resume.hpp"
 #include "app/start_table.hpp"
+#include "app/step_tracer.hpp"
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -106,12 +107,22 @@ program::Plan choose_plan(Engine const& engine, job::Job& job, model::Model cons
     return plan;
 }
 
-double matrix_gflops(program::Plan const& plan, Engine const& engine) {
+/// By rank, in the type it computes in.
+std::vector<double> rank_gflops(program::Plan const& plan, Engine const& engine) {
+    std::vector<double> rates(engine.ranks.size());
+    for (program::Group const& group : plan.groups)
+        for (core::RankId const rank : group.ranks)
+            rates[rank.index()] = engine.ranks[rank.index()].rate(group.compute);
+    return rates;
+}
+
+/// Of all ranks that have work.
+double working_gflops(program::Plan const& plan, std::vector<double> const& rates) {
     double sum = 0;
     for (program::Group const& group : plan.groups)
         for (std::size_t member = 0; member < group.ranks.size(); ++member)
             if (group.shares[member] > 0)
-                sum += engine.ranks[group.ranks[member].index()].rate(group.compute);
+                sum += rates[group.ranks[member].index()];
     return sum;
 }
 
@@ -242,6 +253,8 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
     std::optional<runtime::ValidationTokens> validation;
     if (data.validation)
         validation.emplace(*data.validation, job.train.batch_size);
+    std::vector<double> const gflops = rank_gflops(plan, engine);
+    StepTracer tracer{mpi, job, *session, gflops};
     runtime::Trainer trainer{
         {.job = job,
          .mpi = mpi,
@@ -253,7 +266,8 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
          .job_toml = job_toml,
          .plan_toml = plan_toml,
          .creator = fmt::format("evener {} ({})", core::version, core::commit()),
-         .matrix_gflops = matrix_gflops(plan, engine)}};
+         .matrix_gflops = working_gflops(plan, gflops),
+         .after_pass = [&](std::int64_t step) { tracer.after_pass(step); }}};
     if (resume.state.step >= job.train.steps)
         core::log::root(core::log::Level::info,
                         "step {} is done already; raise 'train.steps' ({}) to go on",

@@ -99,6 +99,8 @@ void Trainer::step() {
     StepScalars const scalars = state.scalars;
     std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - begin;
 
+    if (input_.after_pass)
+        input_.after_pass(input_.state.step + 1);
     if (gradient_saver_)
         write_gradients();
     if (!accept(scalars))

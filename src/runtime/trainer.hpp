@@ -10,6 +10,7 @@
 #include "runtime/saving.hpp"
 #include "runtime/session.hpp"
 
+#include <functional>
 #include <optional>
 
 namespace evener::runtime {
@@ -26,6 +27,9 @@ struct TrainerInput {
     std::string plan_toml;
     std::string creator;
     double matrix_gflops = 0; ///< measured, of all ranks together
+    /// Called on every rank after the training pass of each step (from 1 on), before anything else
+    /// runs on the session; its time is not the step's. May be collective, may be empty.
+    std::function<void(std::int64_t)> after_pass;
 };
 
 class Trainer {

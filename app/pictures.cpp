@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/pictures.hpp"
+
+#include "io/files.hpp"
+#include "schedule/simulator.hpp"
+
+#include <fmt/format.h>
+
+namespace evener::app {
+
+void check_picture_files(PictureFiles const& files) {
+    auto const check = [](std::string_view one, std::string const& a, std::string_view other,
+                          std::string const& b) {
+        if (!a.empty() && a == b)
+            throw core::ConfigError{
+                fmt::format("'--{}' and '--{}' are both '{}' (each writes a file of its own); give "
+                            "them different names",
+                            one, other, a)};
+    };
+    check("svg", files.svg, "trace", files.trace);
+    check("svg", files.svg, "csv", files.csv);
+    check("trace", files.trace, "csv", files.csv);
+}
+
+std::vector<std::string> write_pictures(schedule::Drawing const& drawing,
+                                        PictureFiles const& files) {
+    std::vector<std::string> written;
+    auto const write = [&](std::string const& path, auto const& draw) {
+        if (path.empty())
+            return;
+        io::write_file_atomically(path, draw(drawing));
+        written.push_back(path);
+    };
+    write(files.svg, schedule::draw_svg);
+    write(files.trace, schedule::draw_trace);
+    write(files.csv, schedule::draw_csv);
+    return written;
+}
+
+program::Timeline predict(program::ProgramSet const& set, model::Model const& model,
+                          planner::Profile const& profile) {
+    program::Costs const costs = planner::costs_of(profile, set.plan, model);
+    return schedule::simulate(set, program::instruction_seconds(costs, set), costs.network)
+        .timeline;
+}
+
+std::string picture_title(job::Job const& job, program::Plan const& plan) {
+    return fmt::format("{}: {}, {} microbatches of {} sequences on {} ranks", job.run.name,
+                       plan.schedule, plan.microbatch_count(), plan.microbatch_size,
+                       plan.rank_count());
+}
+
+} // namespace evener::app

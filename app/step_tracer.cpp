@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/step_tracer.hpp"
+
+#include "cluster/links.hpp"
+#include "comm/clock_offset.hpp"
+#include "core/log.hpp"
+#include "runtime/step_measurement.hpp"
+
+#include "app/pictures.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace evener::app {
+
+StepTracer::StepTracer(comm::MpiSession const& mpi, job::Job const& job,
+                       runtime::Session const& session, std::vector<double> const& gflops)
+    : mpi_{mpi}, job_{job}, session_{session}, estimated_{planner::estimated_profile(
+                                                   session.model(), gflops)} {
+    if (!job.log.trace_steps.empty()) {
+        estimated_.network = cluster::measure_network(mpi.world());
+        estimated_.source += " and measured links";
+    }
+    profile_ = estimated_;
+}
+
+bool StepTracer::traced(std::int64_t step) const {
+    auto const& steps = job_.log.trace_steps;
+    return std::find(steps.begin(), steps.end(), step) != steps.end();
+}
+
+void StepTracer::after_pass(std::int64_t step) {
+    if (!traced(step) && !traced(step + 1))
+        return;
+    comm::ClockOffset const offset = comm::measure_clock_offset(mpi_.world(), mpi_.node());
+    program::Measurement const measured =
+        runtime::gather_measurement(mpi_.world(), session_, offset.seconds);
+    double const error = mpi_.world().all_max(std::vector<double>{offset.error_seconds}).front();
+    if (traced(step))
+        together(mpi_, mpi_.rank() == 0, [&] { write(step, measured.timeline, error); });
+    profile_ = estimated_;
+    if (traced(step + 1)) {
+        profile_ = planner::measured_profile(session_.sets(), session_.model(), {measured},
+                                             estimated_.network);
+        profile_.source = fmt::format("layer times of step {}", step);
+    }
+}
+
+void StepTracer::write(std::int64_t step, program::Timeline const& measured,
+                       double clock_error) const {
+    program::Timeline const predicted = predict(session_.sets(), session_.model(), profile_);
+    std::string const name = fmt::format("{}/trace-step-{:08}", job_.run.out, step);
+    schedule::Drawing drawing{
+        session_.sets(),
+        fmt::format("{}, step {}", picture_title(job_, session_.plan()), step),
+        {{"measured", measured}, {"predicted", predicted}},
+        "predicted from " + profile_.source};
+    drawing.metadata["clock error bound in seconds"] = fmt::to_string(clock_error);
+    write_pictures(drawing, {name + ".svg", name + ".json", name + ".csv"});
+    core::log::root(core::log::Level::info,
+                    "traced step {}: {:.3g} ms, predicted {:.3g} ms; {}.svg", step,
+                    1e3 * measured.seconds(), 1e3 * predicted.seconds(), name);
+}
+
+} // namespace evener::app

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Traces of chosen training steps: what every rank measured, beside what was predicted before, as
+// pictures in the run folder. A step is predicted from the layer times of the step before it, or,
+// where there was none, from FLOPs over matrix rates; never from its own.
+
+#include "job/job.hpp"
+#include "planner/profile.hpp"
+#include "runtime/session.hpp"
+
+#include "app/mpi_job.hpp"
+
+namespace evener::app {
+
+class StepTracer {
+  public:
+    /// Collective: measures the links where steps will be traced. `gflops` by rank, in the type it
+    /// computes in.
+    StepTracer(comm::MpiSession const& mpi, job::Job const& job, runtime::Session const& session,
+               std::vector<double> const& gflops);
+
+    /// Collective, after the training pass of every step, which count from 1.
+    void after_pass(std::int64_t step);
+
+  private:
+    bool traced(std::int64_t step) const;
+    void write(std::int64_t step, program::Timeline const& measured, double clock_error) const;
+
+    comm::MpiSession const& mpi_;
+    job::Job const& job_;
+    runtime::Session const& session_;
+    planner::Profile estimated_; ///< before anything was measured
+    planner::Profile profile_;   ///< for the next step
+};
+
+} // namespace evener::app
