@@ -15,43 +15,75 @@ namespace evener::runtime {
 Session::Session(SessionInput input)
     : rank_{input.rank}, model_{input.model}, cache_{input.cache}, transport_{input.transport},
       train_set_{std::move(input.train)}, evaluate_set_{std::move(input.evaluate)},
-      arena_{std::max(train_set_ ? train_set_->programs[rank_.index()].arena_bytes : 0,
-                      evaluate_set_.programs[rank_.index()].arena_bytes),
-             input.arena} {
+      options_{input.device_workspace_bytes, input.adamw, input.head}, arena_options_{input.arena} {
     auto const sequences = static_cast<std::size_t>(plan().batch_size);
     state_.sequence_losses.resize(sequences);
     evaluate_state_.sequence_losses.resize(sequences);
     unused_tokens_.resize(static_cast<std::size_t>(model_.config().sequence_length));
     if (input.head == HeadOutput::logits)
         logits_.resize(static_cast<std::size_t>(model_.config().vocabulary));
-    memory_ = map_buckets(sets(), rank_, arena_.at(0));
     if (train_set_) {
         train_.emplace();
         train_->state = &state_;
-        train_->executable = executable_of(input, *train_set_, state_);
-        train_->board = std::make_unique<comm::Board>(train_->executable.instructions);
         train_->rehearsal_seconds = std::move(input.rehearsal_seconds);
-        transport_.prepare(train_->executable.transport);
     }
     evaluate_.state = &evaluate_state_;
-    evaluate_.executable = executable_of(input, evaluate_set_, evaluate_state_);
-    evaluate_.board = std::make_unique<comm::Board>(evaluate_.executable.instructions);
-    transport_.prepare(evaluate_.executable.transport);
-    EVENER_ENSURE(cache_.workspace_bytes() <= input.device_workspace_bytes);
+    make_arena();
+    make_executables();
 }
 
-Executable Session::executable_of(SessionInput const& input, program::ProgramSet const& set,
-                                  StepState& state) {
+/// Of the size that the programs need; the old one's persistent buffers move into it.
+void Session::make_arena() {
+    auto const bytes = [&](program::ProgramSet const& set) {
+        return set.programs[rank_.index()].arena_bytes;
+    };
+    std::int64_t const needed = std::max(train_set_ ? bytes(*train_set_) : 0, bytes(evaluate_set_));
+    if (arena_ != nullptr && arena_->size() >= needed)
+        return;
+    auto larger = std::make_unique<device::Arena>(needed, arena_options_);
+    if (arena_ != nullptr)
+        for (program::Buffer const& buffer : evaluate_set_.programs[rank_.index()].buffers)
+            if (buffer.persistent)
+                std::memcpy(larger->at(buffer.offset), arena_->at(buffer.offset),
+                            static_cast<std::size_t>(buffer.bytes));
+    arena_ = std::move(larger);
+}
+
+void Session::make_executables() {
+    memory_ = map_buckets(sets(), rank_, arena_->at(0));
+    if (train_set_) {
+        train_->executable = executable_of(*train_set_, state_);
+        train_->board = std::make_unique<comm::Board>(train_->executable.instructions);
+        transport_.prepare(train_->executable.transport);
+    }
+    evaluate_.executable = executable_of(evaluate_set_, evaluate_state_);
+    evaluate_.board = std::make_unique<comm::Board>(evaluate_.executable.instructions);
+    transport_.prepare(evaluate_.executable.transport);
+    EVENER_ENSURE(cache_.workspace_bytes() <= options_.device_workspace_bytes);
+}
+
+Executable Session::executable_of(program::ProgramSet const& set, StepState& state) {
     return make_executable({.set = set,
                             .rank = rank_,
                             .model = model_,
                             .cache = cache_,
-                            .arena = arena_.at(0),
-                            .device_workspace_bytes = input.device_workspace_bytes,
+                            .arena = arena_->at(0),
+                            .device_workspace_bytes = options_.device_workspace_bytes,
                             .state = state,
-                            .adamw = input.adamw,
-                            .head = input.head,
+                            .adamw = options_.adamw,
+                            .head = options_.head,
                             .logits = logits_.data()});
+}
+
+void Session::exchange_train(program::ProgramSet set) {
+    EVENER_EXPECT(train_set_.has_value());
+    EVENER_EXPECT(set.plan.groups == plan().groups && set.plan.chunks == plan().chunks &&
+                  set.plan.batch_size == plan().batch_size &&
+                  set.plan.microbatch_size == plan().microbatch_size);
+    train_set_ = std::move(set);
+    train_->rehearsal_seconds.clear();
+    make_arena();
+    make_executables();
 }
 
 void Session::run_train(TokenSource const& tokens) {

@@ -43,7 +43,7 @@ class Session {
     core::RankId rank() const { return rank_; }
     std::vector<BucketMemory> const& memory() const { return memory_; }
     StepState& state() { return state_; }
-    std::int64_t arena_bytes() const { return arena_.size(); }
+    std::int64_t arena_bytes() const { return arena_->size(); }
     std::vector<float> const& logits() const { return logits_; }
 
     /// One pass. state() holds the step, scale and optimizer scalars before and the scalars after.
@@ -52,6 +52,11 @@ class Session {
     void run_evaluate(TokenSource const& tokens);
     /// The position whose logits an evaluation with HeadOutput::logits gives.
     void set_position(std::int64_t position) { position_ = position; }
+
+    /// Exchanges the training programs for others of the same plan (another order of work) between
+    /// two passes. Weights and moments stay; a larger arena takes them over. Collective in the sense
+    /// that all ranks must do it before the next pass.
+    void exchange_train(program::ProgramSet set);
 
     /// When each instruction of the last training pass ran on this rank.
     comm::Board const& train_board() const { return *train_->board; }
@@ -69,8 +74,16 @@ class Session {
         std::vector<double> rehearsal_seconds; ///< empty: it computes
     };
 
-    Executable executable_of(SessionInput const& input, program::ProgramSet const& set,
-                             StepState& state);
+    /// Of a SessionInput, what executables are made with.
+    struct ExecutableOptions {
+        std::int64_t device_workspace_bytes = 0;
+        bool adamw = true;
+        HeadOutput head = HeadOutput::losses;
+    };
+
+    Executable executable_of(program::ProgramSet const& set, StepState& state);
+    void make_arena();
+    void make_executables();
     void run(Pass& pass, TokenSource const& tokens);
     void execute(Pass& pass, ComputeInstruction const& instruction, TokenSource const& tokens);
     void sleep_instead(Pass const& pass, core::InstructionId id) const;
@@ -84,7 +97,9 @@ class Session {
     comm::Transport& transport_;
     std::optional<program::ProgramSet> train_set_;
     program::ProgramSet evaluate_set_;
-    device::Arena arena_;
+    ExecutableOptions options_;
+    device::ArenaOptions arena_options_;
+    std::unique_ptr<device::Arena> arena_;
     StepState state_;
     StepState evaluate_state_;
     std::vector<float> logits_;

@@ -10,13 +10,13 @@ namespace evener::runtime {
 
 namespace {
 
-enum class RecordKind : std::int32_t { loss, tokens, next_tokens, square };
+enum class RecordKind : std::int32_t { loss, tokens, next_tokens, request, square };
 
 /// One number on its way to rank 0.
 struct Record {
     RecordKind kind = RecordKind::loss;
     std::int32_t parameter = 0;
-    std::int64_t place = 0; ///< sequence, or first row
+    std::int64_t place = 0; ///< sequence, first row, or bits of a request
     double value = 0;
 };
 
@@ -45,6 +45,8 @@ std::vector<std::byte> contribution(StepState const& state) {
                 {RecordKind::loss, 0, s, state.sequence_losses[static_cast<std::size_t>(s)]});
     records.push_back({RecordKind::tokens, 0, 0, static_cast<double>(state.tokens)});
     records.push_back({RecordKind::next_tokens, 0, 0, static_cast<double>(state.next_tokens)});
+    if (state.requests != 0)
+        records.push_back({RecordKind::request, 0, state.requests, 0});
     for (SliceSquare const& square : state.squares)
         records.push_back(
             {RecordKind::square, square.parameter.value, square.first_row, square.value});
@@ -75,6 +77,9 @@ std::vector<std::byte> combine(std::vector<std::vector<std::byte>> const& contri
             break;
         case RecordKind::next_tokens:
             scalars.next_tokens += static_cast<std::int64_t>(record.value);
+            break;
+        case RecordKind::request:
+            scalars.requests |= record.place;
             break;
         case RecordKind::square:
             parameter_sum += record.value;

@@ -20,7 +20,11 @@ struct StepScalars {
     std::int64_t tokens = 0;          ///< valid tokens of the batch
     std::int64_t next_tokens = 0;     ///< of the next step's batch
     double squared_gradient_norm = 0; ///< of the gradient of the mean loss
+    std::int64_t requests = 0;        ///< what any rank asked for, Request bits
 };
+
+/// What a rank may ask all others to do after the step.
+enum class Request : std::int64_t { exchange_schedule = 1 };
 
 /// Sum of squares of a slice of a reduced gradient.
 struct SliceSquare {
@@ -37,6 +41,7 @@ struct StepState {
     bool skip_nonfinite = true; ///< UpdateParameters does nothing when something is not finite
     kernels::OptimizerScalars decayed;
     kernels::OptimizerScalars not_decayed; ///< the same without weight decay
+    std::int64_t requests = 0;             ///< of this rank, Request bits
 
     // per rank, filled by the instructions
     std::vector<double> sequence_losses;     ///< by sequence of the batch

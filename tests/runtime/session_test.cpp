@@ -60,10 +60,11 @@ program::Plan one_group(std::int64_t ranks) {
     return plan;
 }
 
-/// Loss of two steps under the plan, in a session that is gone afterwards.
+/// Loss of two steps under the plan, in a session that is gone afterwards; the second under `then`,
+/// where given, with whose programs the training programs are exchanged.
 std::vector<double> losses(comm::Communicator const& world, comm::Transport& transport,
                            OperationCache& cache, model::Model const& model,
-                           program::Plan const& plan) {
+                           program::Plan const& plan, program::Plan const* then = nullptr) {
     core::RankId const rank{world.rank()};
     std::int64_t const mine = prepare_plan(cache, plan, model, rank, false);
     std::vector<std::int64_t> workspace;
@@ -90,6 +91,10 @@ std::vector<double> losses(comm::Communicator const& world, comm::Transport& tra
     std::vector<double> result;
     for (int step = 0; step < 2; ++step) {
         state.step = step;
+        if (step == 1 && then != nullptr)
+            session.exchange_train(schedule::lower(
+                *then, model, schedule::generate(*then, program::ProgramKind::train),
+                {program::ProgramKind::train, workspace, 0}));
         session.run_train(tokens);
         result.push_back(state.scalars.loss_sum / 30);
     }
@@ -111,6 +116,21 @@ TEST(Session, CanBeMadeAgainWithAnotherPlanInOneProcess) {
     for (std::size_t i = 0; i < first.size(); ++i)
         EXPECT_NEAR(second[i], first[i], 1e-5 * first[i]);
     EXPECT_LT(first[1], first[0]); // and it learns
+}
+
+// GPipe keeps every microbatch, so its arena is larger than that of 1F1B: weights and shards move.
+TEST(Session, ExchangesTheScheduleBetweenTwoSteps) {
+    comm::Communicator const world = comm::Communicator::duplicate(MPI_COMM_WORLD);
+    auto const device = device::open_device(device::Backend::reference, {1});
+    OperationCache cache{*device};
+    comm::Transport transport{world.get()};
+    model::Model const model{config()};
+    program::Plan const plan = stages(world.size());
+    program::Plan gpipe = plan;
+    gpipe.schedule = "gpipe";
+    auto const expected = losses(world, transport, cache, model, plan);
+    EXPECT_EQ(losses(world, transport, cache, model, plan, &gpipe), expected);
+    EXPECT_EQ(losses(world, transport, cache, model, gpipe, &plan), expected);
 }
 
 } // namespace
