@@ -4,6 +4,7 @@
 #include "runtime/delays.hpp"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <chrono>
@@ -122,8 +123,8 @@ void Session::run(Pass& pass, TokenSource const& tokens) {
 }
 
 void Session::sleep_instead(Pass const& pass, core::InstructionId id) const {
-    auto const seconds = std::chrono::duration<double>(pass.rehearsal_seconds[id.index()]);
-    std::this_thread::sleep_for(seconds);
+    prctl(PR_SET_TIMERSLACK, 1000UL); // ns; by default sleeps last 50 us longer than asked
+    std::this_thread::sleep_for(std::chrono::duration<double>(pass.rehearsal_seconds[id.index()]));
 }
 
 void Session::execute(Pass& pass, ComputeInstruction const& instruction,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/training.hpp"
 
+#include "program/costs.hpp"
 #include "runtime/parameters.hpp"
 #include "schedule/generators.hpp"
 #include "schedule/lowering.hpp"
@@ -56,7 +57,8 @@ std::int64_t HashedTokens::valid_targets(std::int64_t, std::int64_t) const {
 }
 
 Training::Training(comm::MpiSession const& mpi, comm::Transport& transport,
-                   model::Model const& model, program::Plan const& plan, int threads)
+                   model::Model const& model, program::Plan const& plan, int threads,
+                   double work_seconds)
     : mpi_{mpi}, device_{device::open_device(device::Backend::host, {threads})}, cache_{*device_},
       tokens_{model.config().vocabulary} {
     std::int64_t const mine =
@@ -68,14 +70,21 @@ Training::Training(comm::MpiSession const& mpi, comm::Transport& transport,
     auto const lower = [&](program::ProgramKind kind) {
         return schedule::lower(plan, model, schedule::generate(plan, kind), {kind, workspace, 2});
     };
+    program::ProgramSet train = lower(program::ProgramKind::train);
+    std::vector<double> rehearsal;
+    if (work_seconds > 0)
+        rehearsal = program::instruction_seconds(
+            program::uniform_costs(plan, {work_seconds, work_seconds, work_seconds, work_seconds}),
+            train)[static_cast<std::size_t>(mpi.rank())];
     session_.reset(new runtime::Session{{.rank = core::RankId{mpi.rank()},
                                          .model = model,
                                          .cache = cache_,
                                          .transport = transport,
-                                         .train = lower(program::ProgramKind::train),
+                                         .train = std::move(train),
                                          .evaluate = lower(program::ProgramKind::evaluate),
                                          .device_workspace_bytes = mine,
-                                         .arena = {threads}}});
+                                         .arena = {threads},
+                                         .rehearsal_seconds = std::move(rehearsal)}});
     runtime::initialize_parameters(*session_, 1);
     runtime::StepState& state = session_->state();
     state.loss_scale = 1.0f / static_cast<float>(plan.batch_size * model.config().sequence_length);

@@ -34,8 +34,10 @@ class HashedTokens final : public runtime::TokenSource {
 
 class Training {
   public:
+    /// With `work_seconds`, the computations of the schedule sleep for so long instead of
+    /// computing, and all others take no time.
     Training(comm::MpiSession const& mpi, comm::Transport& transport, model::Model const& model,
-             program::Plan const& plan, int threads);
+             program::Plan const& plan, int threads, double work_seconds = 0);
 
     /// Seconds of one training step, from a barrier to the end on this rank.
     double step();
