@@ -70,6 +70,15 @@ std::unique_ptr<device::Device> open_own_device(job::Run const& run) {
     return open(run, cluster::own_processors());
 }
 
+planner::Profile estimated_profile(program::Plan const& plan, model::Model const& model,
+                                   std::vector<RankFacts> const& ranks) {
+    std::vector<double> gflops(ranks.size());
+    for (program::Group const& group : plan.groups)
+        for (core::RankId const rank : group.ranks)
+            gflops[rank.index()] = ranks[rank.index()].rate(group.compute);
+    return planner::estimated_profile(model, gflops);
+}
+
 std::vector<core::DType> automatic_types(std::vector<RankFacts> const& ranks) {
     std::vector<core::DType> types;
     for (RankFacts const& facts : ranks)
@@ -115,9 +124,9 @@ void require_proven(std::vector<schedule::Problem> const& problems) {
 }
 
 program::ProgramSet lower_verified(program::Plan const& plan, model::Model const& model,
+                                   program::Schedule const& schedule,
                                    schedule::LoweringOptions const& options, Proof proof) {
-    program::ProgramSet set =
-        schedule::lower(plan, model, schedule::generate(plan, options.kind), options);
+    program::ProgramSet set = schedule::lower(plan, model, schedule, options);
     if (proof == Proof::trust)
         return set;
     require_proven(schedule::verify(set, model, options.device_workspace_bytes, options.moments));
@@ -127,16 +136,18 @@ program::ProgramSet lower_verified(program::Plan const& plan, model::Model const
 } // namespace
 
 Programs make_programs(program::Plan const& plan, model::Model const& model,
+                       program::Schedule const* train,
                        std::vector<std::int64_t> const& device_workspace_bytes,
-                       std::int64_t moments, bool train, Proof proof) {
+                       std::int64_t moments, Proof proof) {
     Programs programs;
     programs.device_workspace_bytes = device_workspace_bytes;
     schedule::LoweringOptions options{program::ProgramKind::evaluate, device_workspace_bytes,
                                       moments};
-    programs.evaluate = lower_verified(plan, model, options, proof);
-    if (train) {
+    programs.evaluate = lower_verified(
+        plan, model, schedule::generate(plan, program::ProgramKind::evaluate), options, proof);
+    if (train != nullptr) {
         options.kind = program::ProgramKind::train;
-        programs.train = lower_verified(plan, model, options, proof);
+        programs.train = lower_verified(plan, model, *train, options, proof);
         if (proof == Proof::verify)
             require_proven(schedule::verify_persistent(*programs.train, programs.evaluate));
     }
@@ -144,7 +155,7 @@ Programs make_programs(program::Plan const& plan, model::Model const& model,
 }
 
 Programs make_programs(comm::MpiSession const& mpi, Engine& engine, program::Plan const& plan,
-                       model::Model const& model, bool adamw, bool train) {
+                       model::Model const& model, program::Schedule const* train, bool adamw) {
     std::int64_t mine = 0;
     together(mpi, true, [&] {
         mine = runtime::prepare_plan(*engine.cache, plan, model, core::RankId{mpi.rank()}, adamw);
@@ -153,7 +164,7 @@ Programs make_programs(comm::MpiSession const& mpi, Engine& engine, program::Pla
     for (auto const& bytes :
          comm::all_gather_values(mpi.world(), std::span<std::int64_t const>{&mine, 1}))
         workspace.push_back(bytes.front());
-    return make_programs(plan, model, workspace, adamw ? 2 : 0, train,
+    return make_programs(plan, model, train, workspace, adamw ? 2 : 0,
                          mpi.rank() == 0 ? Proof::verify : Proof::trust);
 }
 

@@ -7,6 +7,7 @@
 #include "device/plugin.hpp"
 #include "job/job.hpp"
 #include "planner/default_plan.hpp"
+#include "planner/profile.hpp"
 #include "runtime/session.hpp"
 
 #include "app/mpi_job.hpp"
@@ -49,6 +50,10 @@ std::unique_ptr<device::Device> open_own_device(job::Run const& run);
 double matrix_gflops(device::Device const& device, model::ModelConfig const& model,
                      std::int64_t microbatch_size, core::DType type);
 
+/// What the plan's layers cost by FLOPs and the measured matrix rates, before any step ran.
+planner::Profile estimated_profile(program::Plan const& plan, model::Model const& model,
+                                   std::vector<RankFacts> const& ranks);
+
 std::vector<core::DType> automatic_types(std::vector<RankFacts> const& ranks);
 
 /// Throws core::ConfigError (on every rank) when the plan is impossible: not for this model, or in
@@ -65,14 +70,16 @@ struct Programs {
     std::vector<std::int64_t> device_workspace_bytes; ///< by rank
 };
 
-/// Lowers and verifies; throws core::ContractViolation with the first problems when a program is
-/// not proven (a bug of lowering).
+/// Lowers and verifies: the training step with the orders of `train` (null: none), and the pass of
+/// an evaluation. Throws core::ContractViolation with the first problems when a program is not
+/// proven (a bug of lowering).
 Programs make_programs(program::Plan const& plan, model::Model const& model,
+                       program::Schedule const* train,
                        std::vector<std::int64_t> const& device_workspace_bytes,
-                       std::int64_t moments, bool train, Proof proof = Proof::verify);
+                       std::int64_t moments, Proof proof = Proof::verify);
 
 /// The same for the ranks of a job: every rank prepares its operations first. Collective.
 Programs make_programs(comm::MpiSession const& mpi, Engine& engine, program::Plan const& plan,
-                       model::Model const& model, bool adamw, bool train);
+                       model::Model const& model, program::Schedule const* train, bool adamw);
 
 } // namespace evener::app

@@ -38,7 +38,7 @@ Evaluation::Evaluation(comm::MpiSession const& mpi, EvaluationInput const& input
         plan_input.compute_types.push_back(core::DType::float32);
     }
     program::Plan const plan = planner::default_plan(*model, plan_input);
-    Programs programs = make_programs(mpi, engine, plan, *model, false, false);
+    Programs programs = make_programs(mpi, engine, plan, *model, nullptr, false);
     transport = std::make_unique<comm::Transport>(mpi.world().get(),
                                                   comm::TransportOptions::from_environment());
     together(mpi, true, [&] {

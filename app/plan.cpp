@@ -7,6 +7,7 @@
 #include "app/commands.hpp"
 #include "app/engine.hpp"
 #include "app/pictures.hpp"
+#include "app/schedule_choice.hpp"
 #include "app/start_table.hpp"
 #include <fmt/format.h>
 
@@ -87,7 +88,9 @@ core::ExitCode plan(JobOptions const& options) {
         workspace.push_back(runtime::prepare_plan(
             cache, plan, model, core::RankId{static_cast<std::int64_t>(r)}, adamw));
     }
-    Programs const programs = make_programs(plan, model, workspace, adamw ? 2 : 0, true);
+    program::Schedule const schedule = make_schedule(
+        plan, model, estimated_profile(plan, model, ranks), schedule_origin(job.plan, ""));
+    Programs const programs = make_programs(plan, model, &schedule, workspace, adamw ? 2 : 0);
     fmt::print("{}\n{}\n{} parameters\n\n{}\n", plan_table(plan, model),
                memory_table(*programs.train, {}), model.parameter_elements(),
                job::print_plan(job.plan));

@@ -105,6 +105,12 @@ void require_same_training(checkpoints::TrainingState const& state, job::Job con
                         folder, state.data_fingerprint, data_fingerprint, hint)};
 }
 
+/// The same chunks, as far as the words of the job decide.
+bool same_chunks(job::Plan const& stored, job::Plan const& plan) {
+    return stored.chunks == plan.chunks && stored.chunks_per_group == plan.chunks_per_group &&
+           (stored.chunks_per_group == 1 || stored.placement == plan.placement);
+}
+
 /// The same groups, but for compute types that the job leaves to measurement.
 bool same_groups(job::Plan const& stored, job::Job const& job) {
     std::vector<job::Group> groups = stored.groups;
@@ -123,6 +129,8 @@ std::optional<job::Plan> plan_of_checkpoint(checkpoints::CheckpointReader const&
     if (job.plan.replan)
         return std::nullopt;
     job::Plan plan = job::parse_plan_text(reader.text("plan.toml"), "plan.toml");
+    if (!same_chunks(plan, job.plan))
+        return std::nullopt;
     if (!job.plan.groups.empty())
         return same_groups(plan, job) ? std::optional{plan} : std::nullopt;
     if (job.precision.compute != job::Compute::automatic)
@@ -137,6 +145,15 @@ std::optional<job::Plan> plan_of_checkpoint(checkpoints::CheckpointReader const&
                     "the checkpoint's plan is for {} ranks, this job has {}: planning anew",
                     planned, ranks);
     return std::nullopt;
+}
+
+/// What a file or a search made for this plan stays in force while the job asks for the same.
+std::string schedule_of_checkpoint(checkpoints::CheckpointReader const& reader,
+                                   job::Plan const& stored, job::Plan const& plan) {
+    bool const same = stored.schedule == plan.schedule &&
+                      stored.schedule_file == plan.schedule_file &&
+                      stored.split_backward == plan.split_backward;
+    return same && reader.has_text("schedule.csv") ? reader.text("schedule.csv") : "";
 }
 
 } // namespace
@@ -170,6 +187,8 @@ Resume find_resume(comm::MpiSession const& mpi, job::Job const& job, model::Mode
         resume.state = reader.manifest().state;
         require_same_training(resume.state, job, data_fingerprint, source);
         resume.plan = plan_of_checkpoint(reader, job, mpi.size());
+        if (resume.plan)
+            resume.schedule_csv = schedule_of_checkpoint(reader, *resume.plan, job.plan);
     });
     core::log::root(core::log::Level::info, "{} '{}' (step {})",
                     resume.folder.empty() ? "weights from" : "resuming from", source, source_step);

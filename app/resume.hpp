@@ -20,6 +20,8 @@ struct Resume {
     checkpoints::TrainingState state;
     std::optional<job::Plan>
         plan; ///< of the checkpoint, when it goes on with the same groups or has none
+    /// The checkpoint's orders of work for this plan, where a file or a search made them; else "".
+    std::string schedule_csv;
 };
 
 /// Collective. Throws core::ConfigError on every rank when the checkpoint is of another model,

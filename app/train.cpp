@@ -5,12 +5,14 @@
 #include "io/files.hpp"
 #include "job/parse.hpp"
 #include "job/print.hpp"
+#include "program/schedule_text.hpp"
 #include "runtime/plan_conversion.hpp"
 #include "runtime/trainer.hpp"
 
 #include "app/commands.hpp"
 #include "app/engine.hpp"
 #include "app/resume.hpp"
+#include "app/schedule_choice.hpp"
 #include "app/start_table.hpp"
 #include "app/step_tracer.hpp"
 #include <fmt/format.h>
@@ -211,17 +213,24 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
     });
     Resume const resume = find_resume(mpi, job, model, data.fingerprint);
     Engine engine = start_engine(mpi, job.run, model.config(), job.train.microbatch_size);
-    if (resume.plan)
+    if (resume.plan) {
         job.plan.groups = resume.plan->groups;
+        job.plan.chunks = resume.plan->chunks;
+    }
     program::Plan const plan = choose_plan(engine, job, model);
     bool const adamw = job.optimizer.kind == job::OptimizerKind::adamw;
-    Programs programs = make_programs(mpi, engine, plan, model, adamw, true);
+    program::Schedule const schedule =
+        make_schedule(mpi, job.plan, plan, model, estimated_profile(plan, model, engine.ranks),
+                      resume.schedule_csv);
+    Programs programs = make_programs(mpi, engine, plan, model, &schedule, adamw);
     print_start(mpi, engine, programs, model, adamw ? 2 : 0);
     std::string const job_toml = job::print_job(job);
     std::string const plan_toml = job::print_plan(job.plan);
+    std::string const schedule_csv = program::print_schedule(schedule);
     together(mpi, mpi.rank() == 0, [&] {
         io::write_file_atomically(job.run.out + "/job.toml", job_toml);
         io::write_file_atomically(job.run.out + "/plan.toml", plan_toml);
+        io::write_file_atomically(job.run.out + "/schedule.csv", schedule_csv);
     });
 
     comm::Transport transport{mpi.world().get(), comm::TransportOptions::from_environment()};
@@ -265,6 +274,7 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
          .model = model.description(),
          .job_toml = job_toml,
          .plan_toml = plan_toml,
+         .schedule_csv = has_to_be_kept(job.plan) ? schedule_csv : "",
          .creator = fmt::format("evener {} ({})", core::version, core::commit()),
          .matrix_gflops = working_gflops(plan, gflops),
          .after_pass = [&](std::int64_t step) { tracer.after_pass(step); }}};

@@ -135,6 +135,11 @@ hdf5::OpenFile const& CheckpointReader::open(std::string const& name) {
     return *slot;
 }
 
+bool CheckpointReader::has_text(std::string_view file) const {
+    return std::any_of(manifest_.side_files.begin(), manifest_.side_files.end(),
+                       [&](FileRecord const& record) { return record.name == file; });
+}
+
 std::string CheckpointReader::text(std::string_view file) const {
     for (FileRecord const& record : manifest_.side_files) {
         if (record.name != file)

@@ -45,8 +45,10 @@ class CheckpointReader {
     /// undefined.
     void read(std::string_view kind, std::string_view name, core::Range rows, float* dst);
 
-    /// Content of job.toml or plan.toml. Throws CheckpointError if it is missing or damaged.
+    /// Content of job.toml, plan.toml or schedule.csv. Throws CheckpointError if it is missing or
+    /// damaged.
     std::string text(std::string_view file) const;
+    bool has_text(std::string_view file) const;
 
   private:
     using SliceIndex = std::size_t;

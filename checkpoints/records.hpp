@@ -109,7 +109,7 @@ struct Manifest {
     std::vector<std::string> kinds;
     std::vector<TensorInfo> tensors;
     std::vector<FileRecord> data_files;
-    std::vector<FileRecord> side_files; ///< job.toml, plan.toml, model.h5
+    std::vector<FileRecord> side_files; ///< job.toml, plan.toml, schedule.csv, model.h5
     std::vector<SliceRecord> slices;
 
     friend bool operator==(Manifest const&, Manifest const&) = default;

@@ -180,6 +180,9 @@ CheckpointInfo commit(std::string const& out, Description const& description,
     manifest.side_files.push_back(add_side_file(folder, "job.toml", description.job_toml));
     if (!description.plan_toml.empty())
         manifest.side_files.push_back(add_side_file(folder, "plan.toml", description.plan_toml));
+    if (!description.schedule_csv.empty())
+        manifest.side_files.push_back(
+            add_side_file(folder, "schedule.csv", description.schedule_csv));
     manifest.side_files.push_back(
         add_side_file(folder, model_view_name, model_view_image(manifest)));
     validate(manifest, folder);

@@ -26,7 +26,8 @@ struct Description {
     std::vector<std::string> kinds;
     std::vector<TensorInfo> tensors;
     std::string job_toml;
-    std::string plan_toml; ///< empty: no plan.toml
+    std::string plan_toml;         ///< empty: no plan.toml
+    std::string schedule_csv = {}; ///< empty: no schedule.csv
 };
 
 struct CheckpointInfo {

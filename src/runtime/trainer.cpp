@@ -177,7 +177,8 @@ void Trainer::save() {
                  .kinds = {},
                  .tensors = {},
                  .job_toml = input_.job_toml,
-                 .plan_toml = input_.plan_toml},
+                 .plan_toml = input_.plan_toml,
+                 .schedule_csv = input_.schedule_csv},
                 static_cast<int>(input_.job.checkpoint.keep));
     std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - begin;
     reporter_.finish(); // the progress bar's line
@@ -195,7 +196,8 @@ void Trainer::write_gradients() {
                            .kinds = {},
                            .tensors = {},
                            .job_toml = input_.job_toml,
-                           .plan_toml = input_.plan_toml},
+                           .plan_toml = input_.plan_toml,
+                           .schedule_csv = input_.schedule_csv},
                           0);
 }
 

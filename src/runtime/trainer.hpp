@@ -25,6 +25,7 @@ struct TrainerInput {
     checkpoints::KeyValues model;     ///< description for the checkpoints
     std::string job_toml;
     std::string plan_toml;
+    std::string schedule_csv; ///< for checkpoints; empty where the plan says it all
     std::string creator;
     double matrix_gflops = 0; ///< measured, of all ranks together
     /// Called on every rank after the training pass of each step (from 1 on), before anything else

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any plan trains the same model: random plans, run as users run them, against one rank. Gradients
 // are compared at equal weights: each later step starts from the one-rank run's checkpoint.
+#include "io/files.hpp"
+#include "program/placement.hpp"
+#include "program/schedule_text.hpp"
+#include "schedule/generators.hpp"
 #include "support/random_plan.hpp"
+#include "support/random_schedule.hpp"
 #include "support/sizes.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -11,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 namespace evener::system_test {
@@ -24,6 +30,7 @@ constexpr double tolerance = 1e-5;
 struct Case {
     model::ModelConfig config;
     program::Plan plan;
+    std::string orders;  ///< CSV of an edited schedule; empty = the plan's own
     bool masked = false; ///< some targets do not count
     bool clipped = false;
 };
@@ -68,6 +75,30 @@ program::Group random_group(Random& random, std::int64_t first_rank, std::int64_
     return group;
 }
 
+/// One to four chunks per group, in turns, in a V or anyhow, and a schedule for them.
+void place_chunks(Random& random, program::Plan& plan, std::int64_t layers) {
+    auto const groups = std::ssize(plan.groups);
+    std::int64_t const turns =
+        random.chance(40) ? 1 : random.integer(1, std::min<std::int64_t>(4, layers / groups));
+    std::vector<std::string> names{"gpipe", "breadth_first"};
+    auto placement = program::Placement::round_robin;
+    if (turns == 1)
+        names = {"1f1b", "1f1b", "gpipe", "zb-h1", "zb-h2"};
+    else if (turns == 2 && random.chance(60)) {
+        placement = program::Placement::v;
+        names = {"zb-v", "zb-v", "zb-v", "gpipe", "breadth_first"};
+    } else
+        names.insert(names.end(), 3, "interleaved");
+    auto chunks = program::placed_groups(placement, groups, turns);
+    if (turns > 1 && random.chance(15)) { // any map
+        for (std::size_t c = 0; c + 1 < chunks.size(); ++c)
+            std::swap(chunks[c], chunks[c + random.index(chunks.size() - c)]);
+        names = {"gpipe", "breadth_first"};
+    }
+    plan.chunks = program::make_chunks(chunks, random_parts(random, layers, std::ssize(chunks)));
+    plan.schedule = random.pick(names);
+}
+
 Case random_case(std::uint64_t seed) {
     Random random{seed};
     Case result;
@@ -83,21 +114,23 @@ Case random_case(std::uint64_t seed) {
         for (int tries = 0; tries < 9 && std::ranges::minmax(sizes).min == std::ranges::max(sizes);
              ++tries)
             sizes = random_parts(random, ranks, groups);
-    auto const lengths = random_parts(random, layers, std::min(groups, layers));
     std::int64_t rank = 0;
-    std::int64_t layer = 0;
-    for (std::size_t g = 0; g < sizes.size(); ++g) {
-        plan.groups.push_back(random_group(random, rank, sizes[g]));
-        plan.chunks.push_back(
-            {core::GroupId{static_cast<std::int64_t>(g)}, {layer, layer + lengths[g]}});
-        rank += sizes[g];
-        layer += lengths[g];
+    for (std::int64_t const size : sizes) {
+        plan.groups.push_back(random_group(random, rank, size));
+        rank += size;
     }
+    place_chunks(random, plan, layers);
     plan.microbatch_size = random.integer(1, 4);
     plan.batch_size = random.integer(plan.microbatch_size, 5 * plan.microbatch_size + 1);
-    plan.schedule = random.chance(60) ? "1f1b" : "gpipe";
     plan.split_backward = random.chance(30);
     plan.boundary_types = program::default_boundary_types(plan);
+    for (program::Group& group : plan.groups)
+        if (group.dispatch == program::Dispatch::dealt && random.chance(30))
+            for (std::int64_t i = 0; i < plan.microbatch_count(); ++i)
+                group.deal.push_back(static_cast<std::int32_t>(random.index(group.ranks.size())));
+    if (random.chance(25))
+        result.orders = print_schedule(support::edited(
+            random, plan, schedule::generate(plan, program::ProgramKind::train), 12));
     return result;
 }
 
@@ -109,6 +142,7 @@ program::Plan one_rank(program::Plan plan, std::int64_t layers) {
     plan.chunks = {{core::GroupId{0}, {0, layers}}};
     plan.boundary_types = {};
     plan.split_backward = false;
+    plan.schedule = "1f1b";
     return plan;
 }
 
@@ -148,8 +182,10 @@ void expect_equal_losses(std::filesystem::path const& a, std::filesystem::path c
 }
 
 struct Coverage {
-    int plans = 0, different_sizes = 0, zero_share = 0, dealt = 0, tied_across = 0, gpipe = 0,
-        ragged = 0;
+    int plans = 0, different_sizes = 0, zero_share = 0, dealt = 0, tied_across = 0, ragged = 0,
+        edited = 0, in_a_v = 0;
+    std::map<std::string, int> schedules;
+    std::map<std::size_t, int> most_chunks; ///< of a group
 
     void add(Case const& c) {
         ++plans;
@@ -165,7 +201,14 @@ struct Coverage {
         zero_share += zero;
         dealt += deals;
         tied_across += c.config.tied_embeddings && c.plan.groups.size() > 1;
-        gpipe += c.plan.schedule == "gpipe";
+        ++schedules[c.plan.schedule];
+        edited += !c.orders.empty();
+        in_a_v += c.plan.groups.size() > 1 && schedule::generator_problem(c.plan, "zb-v").empty();
+        std::map<core::GroupId, std::size_t> chunks;
+        std::size_t most = 0;
+        for (program::Chunk const& chunk : c.plan.chunks)
+            most = std::max(most, ++chunks[chunk.group]);
+        ++most_chunks[most];
         ragged += c.plan.batch_size % c.plan.microbatch_size != 0;
     }
 };
@@ -194,6 +237,10 @@ void run_case(std::uint64_t seed, Case const& c) {
 
     job::Job several = with_plan(job_of(c, tokens, folder / "several"), c.plan);
     several.log.gradients = (folder / "several-gradients").string();
+    if (!c.orders.empty()) {
+        several.plan.schedule_file = (folder / "orders.csv").string();
+        io::write_file_atomically(several.plan.schedule_file, c.orders);
+    }
     TrainOptions options{.ranks = static_cast<int>(c.plan.rank_count()), .delay_seed = seed | 1};
     auto const second = train(several, options);
     ASSERT_EQ(second.exit_code, 0) << second.errors;
@@ -235,17 +282,27 @@ TEST(Parity, RandomPlansTrainTheModelThatOneRankTrains) {
             return;
     }
     fmt::print("{} plans: {} with groups of different sizes, {} with a zero share, {} dealt, {} "
-               "with tied weights across groups, {} gpipe, {} with a ragged batch\n",
+               "with tied weights across groups, {} with a ragged batch, {} in a V, {} with an "
+               "edited schedule\n",
                coverage.plans, coverage.different_sizes, coverage.zero_share, coverage.dealt,
-               coverage.tied_across, coverage.gpipe, coverage.ragged);
+               coverage.tied_across, coverage.ragged, coverage.in_a_v, coverage.edited);
+    for (auto const& [name, count] : coverage.schedules)
+        fmt::print("{} {}, ", count, name);
+    for (auto const& [chunks, count] : coverage.most_chunks)
+        fmt::print("{} with {} chunks in a group, ", count, chunks);
+    fmt::print("\n");
     if (coverage.plans < 20)
         return; // too few to speak of shares
     EXPECT_GE(coverage.different_sizes * 2, coverage.plans);
     EXPECT_GE(coverage.zero_share * 4, coverage.plans);
     EXPECT_GE(coverage.dealt * 4, coverage.plans);
     EXPECT_GE(coverage.tied_across * 5, coverage.plans);
-    EXPECT_GT(coverage.gpipe, 0);
-    EXPECT_LT(coverage.gpipe, coverage.plans);
+    for (std::string_view const name : schedule::generator_names())
+        EXPECT_GT(coverage.schedules[std::string{name}], 0) << name;
+    for (std::size_t chunks = 1; chunks <= 4; ++chunks)
+        EXPECT_GT(coverage.most_chunks[chunks], 0) << chunks;
+    EXPECT_GT(coverage.in_a_v, 0);
+    EXPECT_GT(coverage.edited, 0);
     EXPECT_GT(coverage.ragged, 0);
 }
 

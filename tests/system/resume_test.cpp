@@ -3,6 +3,7 @@
 #include "checkpoints/reader.hpp"
 #include "checkpoints/store.hpp"
 #include "checkpoints/writer.hpp"
+#include "io/files.hpp"
 #include "support/random_plan.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -155,6 +156,54 @@ TEST_F(Resume, DiffersWhenOneItemOfTheStateIsDropped) {
     EXPECT_FALSE(ends_like_whole(
         "without-skips", [](checkpoints::TrainingState& state) { state.nonfinite_steps = 1; },
         keep_tensor));
+}
+
+/// Two chunks per group in a V, the second group's microbatches dealt by name.
+program::Plan folded_plan() {
+    program::Plan plan = uneven_plan();
+    plan.groups[1].dispatch = program::Dispatch::dealt;
+    plan.groups[1].deal = {1, 0, 1};
+    plan.chunks = {{core::GroupId{0}, {0, 1}},
+                   {core::GroupId{1}, {1, 3}},
+                   {core::GroupId{1}, {3, 5}},
+                   {core::GroupId{0}, {5, 6}}};
+    plan.schedule = "zb-v";
+    plan.boundary_types = program::default_boundary_types(plan);
+    return plan;
+}
+
+// Chunks, deal and schedule are those of the checkpoint.
+TEST_F(Resume, GoesOnWithTheChunksTheDealAndTheScheduleOfTheCheckpoint) {
+    run(job("folded", 2 * half, folded_plan()), 3);
+    run(job("folded-half", half, folded_plan()), 3);
+    run(job("folded-half", 2 * half, folded_plan()), 3);
+    EXPECT_TRUE(same_checkpoint(final_of("folded"), final_of("folded-half")));
+    for (char const* const file : {"/plan.toml", "/schedule.csv"})
+        EXPECT_EQ(io::read_file((folder_ / "folded").string() + file),
+                  io::read_file((folder_ / "folded-half").string() + file));
+}
+
+// A search that measures may find another order the next time, and a file may be gone.
+TEST_F(Resume, GoesOnWithTheOrdersOfASearchOrAFile) {
+    for (std::string const name : {"auto", "greedy"}) {
+        program::Plan plan = folded_plan();
+        plan.schedule = name;
+        run(job(name, half, plan), 3);
+        checkpoints::CheckpointReader const saved{step_folder(folder_ / name, half).string()};
+        EXPECT_TRUE(saved.has_text("schedule.csv"));
+        std::string const orders = io::read_file((folder_ / name / "schedule.csv").string());
+        job::Job of_file = job(name + "-file", half, plan);
+        of_file.plan.schedule_file = (folder_ / "orders.csv").string();
+        io::write_file_atomically(of_file.plan.schedule_file, orders);
+        run(of_file, 3);
+        std::filesystem::remove(of_file.plan.schedule_file);
+        of_file.train.steps = 2 * half;
+        run(of_file, 3);
+        run(job(name, 2 * half, plan), 3);
+        EXPECT_EQ(io::read_file((folder_ / name / "schedule.csv").string()), orders);
+        EXPECT_EQ(io::read_file((folder_ / (name + "-file") / "schedule.csv").string()), orders);
+        EXPECT_TRUE(same_checkpoint(final_of(name), final_of(name + "-file"))) << name;
+    }
 }
 
 TEST_F(Resume, RefusesToLeaveNewerCheckpointsBehind) {
