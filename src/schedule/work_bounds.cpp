@@ -228,8 +228,12 @@ double WorkBounds::bound(Frontier const& frontier, Heads& heads) const {
             set_backward(frontier, heads, cells[i]);
     }
     double least = 0;
-    for (std::size_t r = 0; r < frontier.free.size(); ++r)
-        raise(least, rank_bound(frontier, heads, r));
+    heads.bound_sum = 0;
+    for (std::size_t r = 0; r < frontier.free.size(); ++r) {
+        double const own = rank_bound(frontier, heads, r);
+        heads.bound_sum += own;
+        raise(least, own);
+    }
     return least;
 }
 

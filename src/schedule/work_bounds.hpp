@@ -3,10 +3,11 @@
 
 // The least time a schedule can take, given what has been decided of it.
 //
-// Where microbatches keep their order within each kind of work (forward, input half, weight half; a
-// fused backward is both) of a rank and chunk, much more can be said. Where microbatches are all
-// alike that is no restriction: sort the starts of each kind on each rank and chunk and give them
-// to the microbatches in order; whatever had arrived and whatever was freed by then, as many have.
+// Where microbatches keep their order within each kind of work (forward, input half, weight half) of
+// a rank and chunk, much more can be said. Where microbatches are all alike that is no restriction:
+// sort the starts of each kind on each rank and chunk and give them to the microbatches in order;
+// whatever had arrived and whatever was freed by then, as many have. A fused backward counts as an
+// input half and then a weight half, whosever that is.
 //
 // Heads: the earliest start of every piece of work, from the ways messages take, the work that its
 // rank must do before, and the memory that must be freed first. Tails: likewise the least time from
@@ -49,6 +50,8 @@ struct Heads {
     std::vector<double> forward;
     std::vector<double> input;
     std::vector<double> weight;
+
+    double bound_sum = 0; ///< of the ranks' own bounds
 
     std::vector<double> streams;                     ///< end of the last message
     std::vector<double> forward_sums;                ///< by lane: undecided seconds so far
