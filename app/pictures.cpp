@@ -2,7 +2,6 @@
 #include "app/pictures.hpp"
 
 #include "io/files.hpp"
-#include "schedule/simulator.hpp"
 
 #include <fmt/format.h>
 
@@ -37,11 +36,10 @@ std::vector<std::string> write_pictures(schedule::Drawing const& drawing,
     return written;
 }
 
-program::Timeline predict(program::ProgramSet const& set, model::Model const& model,
-                          planner::Profile const& profile) {
+schedule::Simulation predict(program::ProgramSet const& set, model::Model const& model,
+                             planner::Profile const& profile) {
     program::Costs const costs = planner::costs_of(profile, set.plan, model);
-    return schedule::simulate(set, program::instruction_seconds(costs, set), costs.network)
-        .timeline;
+    return schedule::simulate(set, program::instruction_seconds(costs, set), costs.network);
 }
 
 std::string picture_title(job::Job const& job, program::Plan const& plan) {

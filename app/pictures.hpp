@@ -22,8 +22,8 @@ std::vector<std::string> write_pictures(schedule::Drawing const& drawing,
                                         PictureFiles const& files);
 
 /// When each instruction of the programs will run by the costs of the profile.
-program::Timeline predict(program::ProgramSet const& set, model::Model const& model,
-                          planner::Profile const& profile);
+schedule::Simulation predict(program::ProgramSet const& set, model::Model const& model,
+                             planner::Profile const& profile);
 
 /// Name of the run, schedule and sizes.
 std::string picture_title(job::Job const& job, program::Plan const& plan);

@@ -40,13 +40,17 @@ void draw_prediction(device::Device const& device, job::Job const& job, model::M
             gflops[rank.index()] = rate;
     }
     planner::Profile const profile = planner::estimated_profile(model, gflops);
-    program::Timeline const timeline = predict(set, model, profile);
+    schedule::Simulation const run = predict(set, model, profile);
     std::string const basis = fmt::format(
         "estimated from {} of this machine ({:.0f} GF/s), links and updates without cost",
         profile.source, gflops.front());
-    fmt::print("predicted step: {}\n  {}\n", to_string(schedule::usage_of(set, timeline)), basis);
-    for (std::string const& path : write_pictures(
-             {set, picture_title(job, set.plan), {{"predicted", timeline}}, basis}, files))
+    fmt::print("predicted step: {}\n  {}\n", to_string(schedule::usage_of(set, run.timeline)),
+               basis);
+    for (std::string const& path : write_pictures({set,
+                                                   picture_title(job, set.plan),
+                                                   {{"predicted", run.timeline, run.critical_path}},
+                                                   basis},
+                                                  files))
         fmt::print("wrote {}\n", path);
     fmt::print("\n");
 }

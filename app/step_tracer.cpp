@@ -36,8 +36,14 @@ void StepTracer::after_pass(std::int64_t step) {
     program::Measurement const measured =
         runtime::gather_measurement(mpi_.world(), session_, offset.seconds);
     double const error = mpi_.world().all_max(std::vector<double>{offset.error_seconds}).front();
-    if (traced(step))
-        together(mpi_, mpi_.rank() == 0, [&] { write(step, measured.timeline, error); });
+    if (traced(step) && mpi_.rank() == 0) {
+        try {
+            write(step, measured.timeline, error);
+        } catch (core::IoError const& failure) { // no picture is worth a training run
+            core::log::root(core::log::Level::warn, "step {} is not traced: {}", step,
+                            failure.what());
+        }
+    }
     profile_ = estimated_;
     if (traced(step + 1)) {
         profile_ = planner::measured_profile(session_.sets(), session_.model(), {measured},
@@ -48,18 +54,18 @@ void StepTracer::after_pass(std::int64_t step) {
 
 void StepTracer::write(std::int64_t step, program::Timeline const& measured,
                        double clock_error) const {
-    program::Timeline const predicted = predict(session_.sets(), session_.model(), profile_);
+    schedule::Simulation const predicted = predict(session_.sets(), session_.model(), profile_);
     std::string const name = fmt::format("{}/trace-step-{:08}", job_.run.out, step);
     schedule::Drawing drawing{
         session_.sets(),
         fmt::format("{}, step {}", picture_title(job_, session_.plan()), step),
-        {{"measured", measured}, {"predicted", predicted}},
+        {{"measured", measured}, {"predicted", predicted.timeline, predicted.critical_path}},
         "predicted from " + profile_.source};
     drawing.metadata["clock error bound in seconds"] = fmt::to_string(clock_error);
     write_pictures(drawing, {name + ".svg", name + ".json", name + ".csv"});
     core::log::root(core::log::Level::info,
                     "traced step {}: {:.3g} ms, predicted {:.3g} ms; {}.svg", step,
-                    1e3 * measured.seconds(), 1e3 * predicted.seconds(), name);
+                    1e3 * measured.seconds(), 1e3 * predicted.seconds, name);
 }
 
 } // namespace evener::app

@@ -5,11 +5,10 @@
 // pictures in the run folder. A step is predicted from the layer times of the step before it, or,
 // where there was none, from FLOPs over matrix rates; never from its own.
 
+#include "comm/mpi_session.hpp"
 #include "job/job.hpp"
 #include "planner/profile.hpp"
 #include "runtime/session.hpp"
-
-#include "app/mpi_job.hpp"
 
 namespace evener::app {
 
@@ -20,7 +19,8 @@ class StepTracer {
     StepTracer(comm::MpiSession const& mpi, job::Job const& job, runtime::Session const& session,
                std::vector<double> const& gflops);
 
-    /// Collective, after the training pass of every step, which count from 1.
+    /// Collective, after the training pass of every step, which count from 1. Files that cannot be
+    /// written are a warning.
     void after_pass(std::int64_t step);
 
   private:

@@ -6,6 +6,7 @@
 // same programs and the same times, predicted or measured, or both beside each other.
 
 #include "program/timeline.hpp"
+#include "schedule/simulator.hpp"
 
 #include <map>
 #include <string>
@@ -17,6 +18,7 @@ namespace evener::schedule {
 struct Course {
     std::string name; ///< "predicted", "measured"
     program::Timeline const& timeline;
+    std::vector<CriticalStep> critical_path = {}; ///< of a simulation; drawn as a line
 };
 
 struct Drawing {
@@ -29,7 +31,7 @@ struct Drawing {
 
 /// A band for each rank: computations by kind with their microbatches, messages below, idle time;
 /// then memory over time against the arena; totals. With two courses one above the other on the
-/// same axis. Boxes under a pixel are merged, so the size is bounded by ranks, not microbatches.
+/// same axis. A line joins the computations that the length of a predicted pass depends on. Boxes under a pixel are merged, so the size is bounded by ranks, not microbatches.
 std::string draw_svg(Drawing const& drawing);
 
 /// JSON object with `traceEvents`: one process per rank and course, one thread per queue, a

@@ -249,16 +249,42 @@ void draw_figures(Svg& svg, Axis const& axis, Measured const& measured, double t
     }
 }
 
+/// Joins the computations of the critical path, near the upper edge of the bands.
+void draw_critical_path(Svg& svg, Axis const& axis, program::ProgramSet const& set,
+                        std::vector<CriticalStep> const& steps, double top) {
+    Layout const& layout = axis.layout;
+    double const pitch = layout.band_height() + layout.band_gap;
+    double const inset = std::min(2.5, layout.compute_height / 4);
+    std::string path;
+    for (CriticalStep const& step : steps) {
+        program::Program const& program = set.programs[step.place.rank.index()];
+        program::Instruction const& instruction =
+            program.instructions[step.place.instruction.index()];
+        if (program.queues[instruction.queue.index()].kind != program::QueueKind::compute)
+            continue;
+        double const y = top + static_cast<double>(step.place.rank.index()) * pitch + inset;
+        path += fmt::format("{}{} {}L{} {}", path.empty() ? "M" : "L",
+                            coordinate(axis.x(step.span.start)), coordinate(y),
+                            coordinate(axis.x(step.span.end)), coordinate(y));
+    }
+    if (path.empty())
+        return;
+    svg.path(path, "none", {"#ffffff", 2.6, {}});
+    svg.path(path, "none", {critical_colour, 1.3, {}});
+}
+
 } // namespace
 
 double draw_bands(Svg& svg, Axis const& axis, program::ProgramSet const& set,
                   Measured const& measured, double y) {
     draw_labels(svg, axis, set, y);
     draw_figures(svg, axis, measured, y);
+    double const top = y;
     for (program::Program const& program : set.programs) {
         Band{svg, axis, set, measured, program.rank, y}.draw();
         y += axis.layout.band_height() + axis.layout.band_gap;
     }
+    draw_critical_path(svg, axis, set, measured.course.critical_path, top);
     return y - axis.layout.band_gap;
 }
 

@@ -20,6 +20,7 @@ inline constexpr std::string_view paints[paint_count] = {
     "#9cc7ea", "#efae45", "#58b08c", "#db7850", "#9a9a9a", "#8a63b8", "#b99bd8", "#4d3878"};
 inline constexpr std::string_view idle_colour = "#eeeeee";
 inline constexpr std::string_view exposed_colour = "#e2d5ef";
+inline constexpr std::string_view critical_colour = "#161616";
 inline constexpr std::string_view quiet_text = "#666666";
 inline constexpr std::string_view grid_colour = "#dddddd";
 

@@ -123,6 +123,15 @@ class Picture {
             entry(paints[static_cast<std::size_t>(paint)], names[static_cast<std::size_t>(paint)]);
         entry(idle_colour, "idle");
         entry(exposed_colour, "idle, waits for communication");
+        bool const critical =
+            std::any_of(measured_.begin(), measured_.end(), [](Measured const& measured) {
+                return !measured.course.critical_path.empty();
+            });
+        if (critical) {
+            svg_.line(x, y - 4, x + 16, y - 4, {critical_colour, 1.3, {}});
+            svg_.text(x + 21, y, "critical path", {11, "#222222", Anchor::start, false});
+            x += 21 + text_width("critical path", 11) + 16;
+        }
         if (chunks > 1) {
             for (std::size_t order = 0; order < chunks; ++order, x += 15)
                 svg_.rect(x, y - 9, 14, 10, tint(Paint::forward, order, chunks));

@@ -121,6 +121,41 @@ TEST(DrawSvg, PutsBoxesWhereTheTimesAre) {
     EXPECT_EQ(std::count(found.begin(), found.end(), "100.0 %"), 1);
 }
 
+// F of microbatch 0 on rank 0, then, past the messages, on rank 1.
+TEST(DrawSvg, JoinsTheCriticalPath) {
+    program::ProgramSet const set = chain(2, 1);
+    program::Timeline const timeline = always_busy(set);
+    std::vector<CriticalStep> steps;
+    for (std::size_t r = 0; r < 2; ++r) {
+        core::RankId const rank{static_cast<std::int64_t>(r)};
+        for (std::size_t i = 0; i < set.programs[r].instructions.size(); ++i) {
+            auto const& operation = set.programs[r].instructions[i].operation;
+            if (std::holds_alternative<program::Forward>(operation) ||
+                std::holds_alternative<program::Send>(operation))
+                steps.push_back({{rank, core::InstructionId{static_cast<std::int64_t>(i)}},
+                                 {0.25 + 0.5 * static_cast<double>(r), 0.5},
+                                 Cause::wait});
+        }
+    }
+    steps[0].span.end = 0.375;
+    auto const elements = svg_of({set, "", {{"predicted", timeline, steps}}, ""});
+    EXPECT_TRUE(has_text(elements, "critical path"));
+    Layout const layout{2, 1};
+    Axis const axis{layout, 1};
+    std::vector<std::string> paths;
+    for (XmlElement const& element : elements)
+        if (element.name == "path" && element.attributes.at("stroke") == critical_colour)
+            paths.push_back(element.attributes.at("d"));
+    ASSERT_EQ(paths.size(), 2U); // the legend's and the path itself
+    auto const x = [&](double seconds) { return coordinate(axis.x(seconds)); };
+    std::string const& d = paths[1];
+    EXPECT_TRUE(d.starts_with("M" + x(0.25) + " ")) << d;
+    EXPECT_NE(d.find("L" + x(0.375) + " "), std::string::npos) << d;
+    EXPECT_NE(d.find("L" + x(0.75) + " "), std::string::npos) << d;
+    EXPECT_EQ(std::count(d.begin(), d.end(), 'L'), 3) << d; // the sends are left out
+    EXPECT_FALSE(has_text(svg_of({set, "", {{"measured", timeline}}, ""}), "critical path"));
+}
+
 TEST(DrawSvg, NumbersEveryBoxOfASmallPlan) {
     program::ProgramSet const set = chain(4, 8);
     support::Random random{1};

@@ -225,7 +225,18 @@ TEST_F(Trace, TrainingDrawsMeasuredStepsBesideTheirPredictions) {
                 << name;
         }
     }
+    EXPECT_EQ(result.errors.find("not traced"), std::string::npos) << result.errors;
     EXPECT_EQ(metrics(out, "loss"), metrics(plain.run.out, "loss")); // to the bit
+}
+
+TEST_F(Trace, TrainingGoesOnWhereAPictureCannotBeWritten) {
+    job::Job traced = job("blocked");
+    traced.log.trace_steps = {2};
+    std::filesystem::create_directories(traced.run.out + "/trace-step-00000002.svg/full");
+    auto const result = train(traced, {.ranks = 3});
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_NE(result.errors.find("step 2 is not traced: "), std::string::npos) << result.errors;
+    EXPECT_EQ(metrics(traced.run.out, "loss").size(), 4U);
 }
 
 } // namespace
