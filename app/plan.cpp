@@ -83,8 +83,12 @@ core::ExitCode plan(JobOptions const& options) {
                                                      : core::DType::float32);
         job.plan.groups = runtime::plan_words(planner::default_plan(model, input), job.plan).groups;
     }
-    program::Plan const plan = runtime::plan_of(job, automatic_types(ranks));
+    program::Plan plan = runtime::plan_of(job, automatic_types(ranks));
     check_plan(plan, model, ranks);
+    plan = with_best_deals(std::move(plan), model, estimated_profile(plan, model, ranks));
+    job::Plan const words = runtime::plan_words(plan, job.plan);
+    for (std::size_t g = 0; g < words.groups.size(); ++g)
+        job.plan.groups[g].deal = words.groups[g].deal; // types are left to measurement
     bool const adamw = job.optimizer.kind == job::OptimizerKind::adamw;
     std::vector<std::int64_t> workspace;
     for (std::size_t r = 0; r < ranks.size(); ++r) {

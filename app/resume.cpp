@@ -111,14 +111,20 @@ bool same_chunks(job::Plan const& stored, job::Plan const& plan) {
            (stored.chunks_per_group == 1 || stored.placement == plan.placement);
 }
 
-/// The same groups, but for compute types that the job leaves to measurement.
+/// The same groups, but for what the job leaves to measurement: compute types, and deals.
 bool same_groups(job::Plan const& stored, job::Job const& job) {
     std::vector<job::Group> groups = stored.groups;
     if (groups.size() != job.plan.groups.size())
         return false;
-    for (std::size_t g = 0; g < groups.size(); ++g)
+    std::int64_t const microbatches = core::div_up(job.train.batch_size, job.train.microbatch_size);
+    for (std::size_t g = 0; g < groups.size(); ++g) {
         if (job::compute_of(job.precision, job.plan.groups[g]) == job::Compute::automatic)
             groups[g].compute = job.plan.groups[g].compute;
+        // Likewise for deals that the job leaves to simulation.
+        if (job.plan.schedule == job::Schedule::automatic && job.plan.groups[g].deal.empty() &&
+            std::ssize(groups[g].deal) == microbatches)
+            groups[g].deal.clear();
+    }
     return groups == job.plan.groups;
 }
 

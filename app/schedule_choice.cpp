@@ -5,17 +5,21 @@
 #include "io/files.hpp"
 #include "program/schedule_text.hpp"
 #include "schedule/choose.hpp"
+#include "schedule/deal.hpp"
 #include "schedule/generators.hpp"
 #include "schedule/schedule_file.hpp"
 
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
 
 namespace evener::app {
 
 ScheduleOrigin schedule_origin(job::Plan const& plan, std::string const& stored) {
     constexpr char const* of_checkpoint = "the checkpoint's schedule.csv";
     if (plan.schedule_file.empty())
-        return stored.empty() ? ScheduleOrigin{} : ScheduleOrigin{of_checkpoint, stored};
+        return stored.empty() ? ScheduleOrigin{} : ScheduleOrigin{of_checkpoint, stored, true};
     try {
         return {plan.schedule_file, io::read_file(plan.schedule_file)};
     } catch (core::IoError const& error) {
@@ -30,6 +34,28 @@ ScheduleOrigin schedule_origin(job::Plan const& plan, std::string const& stored)
     }
 }
 
+program::Plan with_best_deals(program::Plan plan, model::Model const& model,
+                              planner::Profile const& profile) {
+    if (plan.schedule != job::name_of(job::Schedule::automatic))
+        return plan;
+    auto const fastest = [&](program::Plan const& dealt) {
+        schedule::WorkGraph const graph =
+            schedule::make_work_graph(dealt, model, planner::costs_of(profile, dealt, model));
+        double seconds = std::numeric_limits<double>::infinity();
+        for (std::string_view const name : schedule::generator_names()) {
+            program::Plan named = dealt;
+            named.schedule = name;
+            if (schedule::generator_problem(named, name).empty())
+                seconds = std::min(
+                    seconds, evaluate(graph, schedule::generate(named, program::ProgramKind::train))
+                                 .seconds);
+        }
+        return seconds;
+    };
+    program::Costs const costs = planner::costs_of(profile, plan, model);
+    return schedule::choose_deals(std::move(plan), costs, fastest).plan;
+}
+
 bool has_to_be_kept(job::Plan const& plan) {
     return !plan.schedule_file.empty() || plan.schedule == job::Schedule::automatic ||
            plan.schedule == job::Schedule::greedy;
@@ -37,8 +63,16 @@ bool has_to_be_kept(job::Plan const& plan) {
 
 program::Schedule make_schedule(program::Plan const& plan, model::Model const& model,
                                 planner::Profile const& profile, ScheduleOrigin const& origin) {
-    if (!origin.file.empty())
-        return schedule::read_schedule(origin.text, origin.file, plan);
+    if (!origin.file.empty()) {
+        try {
+            return schedule::read_schedule(origin.text, origin.file, plan);
+        } catch (core::ConfigError const&) {
+            if (!origin.searched)
+                throw;
+            core::log::root(core::log::Level::info,
+                            "{} is for another batch or plan: searching anew", origin.file);
+        }
+    }
     bool const automatic = plan.schedule == job::name_of(job::Schedule::automatic);
     if (!automatic && plan.schedule != job::name_of(job::Schedule::greedy))
         return schedule::generate(plan, program::ProgramKind::train);

@@ -19,11 +19,18 @@ namespace evener::app {
 struct ScheduleOrigin {
     std::string file; ///< for messages; empty = there are none
     std::string text;
+    bool searched = false; ///< a search can make others where these do not fit the plan any more
 };
 
 /// The job's schedule file, or what a checkpoint holds, which also stands in for a file that is
 /// gone. Throws core::ConfigError where the job names a file that cannot be read.
 ScheduleOrigin schedule_origin(job::Plan const& plan, std::string const& stored);
+
+/// The plan with a rank for each microbatch of the groups that deal them without saying to whom:
+/// the deals with which the generators do best. For the schedule "auto"; otherwise the plan as it
+/// is.
+program::Plan with_best_deals(program::Plan plan, model::Model const& model,
+                              planner::Profile const& profile);
 
 /// A generator's orders can be made again from the plan; others have to be kept.
 bool has_to_be_kept(job::Plan const& plan);

@@ -103,9 +103,11 @@ program::Plan choose_plan(Engine const& engine, job::Job& job, model::Model cons
                         "no [[plan.groups]]: ranks became {} groups by measured speed",
                         automatic.groups.size());
     }
-    program::Plan const plan = runtime::plan_of(job, automatic_types(engine.ranks));
+    program::Plan plan = runtime::plan_of(job, automatic_types(engine.ranks));
     check_plan(plan, model, engine.ranks);
-    job.plan = runtime::plan_words(plan, job.plan); // with the compute types in force
+    // All ranks come to the same plan: they know the same rates.
+    plan = with_best_deals(std::move(plan), model, estimated_profile(plan, model, engine.ranks));
+    job.plan = runtime::plan_words(plan, job.plan); // with the compute types and deals in force
     return plan;
 }
 

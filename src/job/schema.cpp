@@ -217,7 +217,8 @@ constexpr Key<Group> group_key_list[] = {
      "shares: each microbatch is divided by the weights; dealt: whole microbatches go to "
      "ranks by the weights"},
     {"deal", slot<&Group::deal>, IntegerBounds{0, 999'999},
-     "With dispatch dealt: the rank of each microbatch of a batch; empty: by the weights"},
+     "With dispatch dealt: the rank of each microbatch of a batch; empty: by the weights, or with "
+     "schedule auto by simulation"},
     {"shard_weights", slot<&Group::shard_weights>, RealBounds{0.0, 1e18},
      "Size of each rank's shard of weights and moments; empty: equal"},
     {"compute", slot<&Group::compute>, {}, "Compute type of the group; job: as [precision] says"},

@@ -129,21 +129,37 @@ class Checker {
     }
 
     void report_missing(std::size_t r) {
+        std::string first;
+        int others = 0;
         for (std::size_t c = 0; c < cells_.size(); ++c) {
-            Cell const& cell = graph_.cells[c];
-            if (cell.rank.index() != r || cells_[c].complete())
+            if (graph_.cells[c].rank.index() != r || cells_[c].complete())
                 continue;
-            std::string missing;
-            if (cells_[c].forward < 0)
-                missing += " and " + cell_name("F", cell);
-            if (cells_[c].input < 0 && cells_[c].weight < 0)
-                missing += " and " + cell_name("BW", cell) + ", or " + cell_name("B", cell) +
-                           " and " + cell_name("W", cell);
-            else if (cells_[c].input < 0 || cells_[c].weight < 0)
-                missing += " and " + cell_name(cells_[c].input < 0 ? "B" : "W", cell);
-            add(text_.lines[r], 1,
-                fmt::format("the row of rank {} lacks {}; add it", r, missing.substr(5)));
+            if (first.empty())
+                first = missing_of(c);
+            else
+                ++others;
         }
+        if (!first.empty() && others == 0)
+            add(text_.lines[r], 1, fmt::format("the row of rank {} lacks {}; add it", r, first));
+        else if (!first.empty())
+            add(text_.lines[r], 1,
+                fmt::format("the row of rank {} lacks {}, and work of {} more of its microbatches; "
+                            "add it",
+                            r, first, others));
+    }
+
+    std::string missing_of(std::size_t c) const {
+        Cell const& cell = graph_.cells[c];
+        CellPlaces const& places = cells_[c];
+        std::string missing;
+        if (places.forward < 0)
+            missing += " and " + cell_name("F", cell);
+        if (places.input < 0 && places.weight < 0)
+            missing += " and " + cell_name("BW", cell) + ", or " + cell_name("B", cell) + " and " +
+                       cell_name("W", cell);
+        else if (places.input < 0 || places.weight < 0)
+            missing += " and " + cell_name(places.input < 0 ? "B" : "W", cell);
+        return missing.substr(5); // without the first " and "
     }
 
     // --- orders that wait for each other

@@ -66,9 +66,15 @@ TEST(ScheduleFile, NamesTheCellThatIsWrongAndItsPlace) {
     EXPECT_EQ(
         errors(plan, "F0.0,F0.1,W0.0,B0.0,BW0.1\n" + good),
         "s.csv:1:11: error: 'W0.0' stands before 'B0.0' in the row of rank 0; move it behind");
-    EXPECT_EQ(errors(plan, "F0.0,F0.1,B0.0\n" + good),
-              "s.csv:1:1: error: the row of rank 0 lacks 'W0.0'; add it\n"
-              "s.csv:1:1: error: the row of rank 0 lacks 'BW0.1', or 'B0.1' and 'W0.1'; add it");
+    EXPECT_EQ(errors(plan, "F0.0,F0.1,B0.0,BW0.1\n" + good),
+              "s.csv:1:1: error: the row of rank 0 lacks 'W0.0'; add it");
+    EXPECT_EQ(errors(plan, "F0.0,B0.0,W0.0\n" + good),
+              "s.csv:1:1: error: the row of rank 0 lacks 'F0.1' and 'BW0.1', or 'B0.1' and 'W0.1'; "
+              "add it");
+    EXPECT_EQ(
+        errors(plan, "F0.0,F0.1\n" + good),
+        "s.csv:1:1: error: the row of rank 0 lacks 'BW0.0', or 'B0.0' and 'W0.0', and work of "
+        "1 more of its microbatches; add it");
     std::string const rows = "s.csv:1:1: error: the schedule has 1 rows (the plan has 2 ranks); "
                              "write one row for each rank, a comma where it has no work\n";
     EXPECT_EQ(errors(plan, good).substr(0, rows.size()), rows);

@@ -206,6 +206,22 @@ TEST_F(Resume, GoesOnWithTheOrdersOfASearchOrAFile) {
     }
 }
 
+// Deals that a simulation chose are those of the checkpoint, until the batch changes.
+TEST_F(Resume, KeepsTheDealsThatASimulationChose) {
+    program::Plan plan = uneven_plan();
+    plan.groups[1].dispatch = program::Dispatch::dealt;
+    plan.schedule = "auto";
+    run(job("deals", half, plan), 3);
+    std::string const words = io::read_file((folder_ / "deals" / "plan.toml").string());
+    EXPECT_EQ(words.find("dispatch = \"dealt\"\ndeal = []"), std::string::npos) << words;
+    run(job("deals", half + 1, plan), 3);
+    EXPECT_EQ(io::read_file((folder_ / "deals" / "plan.toml").string()), words);
+    plan.batch_size = 9; // one more sequence to deal and another schedule
+    plan.microbatch_size = 1;
+    run(job("deals", half + 2, plan), 3);
+    EXPECT_NE(io::read_file((folder_ / "deals" / "plan.toml").string()), words);
+}
+
 TEST_F(Resume, RefusesToLeaveNewerCheckpointsBehind) {
     job::Job back = job("whole", 2 * half, uneven_plan());
     back.checkpoint.resume = step_folder(folder_ / "whole", half).string();
