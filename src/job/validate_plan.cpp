@@ -160,6 +160,32 @@ void check_chunks(Plan const& plan, Findings& findings) {
                                        idle - used.begin()));
 }
 
+/// Schedules that are written for one placement of chunks.
+void check_schedule(Plan const& plan, Findings& findings) {
+    if (!plan.schedule_file.empty() || !plan.chunks.empty())
+        return; // the order is known later
+    bool const single = plan.schedule == Schedule::one_f_one_b ||
+                        plan.schedule == Schedule::zb_h1 || plan.schedule == Schedule::zb_h2;
+    if (single && plan.chunks_per_group != 1)
+        findings.add_about({"plan.schedule", "plan.chunks_per_group"},
+                           fmt::format("'plan.schedule' is \"{}\" (for one chunk per group), but "
+                                       "'plan.chunks_per_group' is {}; set that to 1, or choose "
+                                       "another schedule",
+                                       name_of(plan.schedule), plan.chunks_per_group));
+    bool const in_a_v = plan.placement == Placement::v || plan.groups.size() == 1;
+    if (plan.schedule == Schedule::zb_v && (plan.chunks_per_group != 2 || !in_a_v))
+        findings.add_about({"plan.schedule", "plan.chunks_per_group", "plan.placement"},
+                           "'plan.schedule' is \"zb-v\" (for two chunks per group, from the first "
+                           "to the last and back); set 'plan.chunks_per_group' to 2 and "
+                           "'plan.placement' to \"v\", or choose another schedule");
+    if (plan.schedule == Schedule::interleaved && plan.chunks_per_group > 1 &&
+        plan.placement == Placement::v && plan.groups.size() != 1)
+        findings.add_about({"plan.schedule", "plan.placement"},
+                           "'plan.schedule' is \"interleaved\" (for chunks in turns), but "
+                           "'plan.placement' is \"v\"; set that to \"round_robin\", or choose "
+                           "another schedule");
+}
+
 } // namespace
 
 void validate_deals(Plan const& plan, Train const& train, Findings& findings) {
@@ -181,6 +207,7 @@ void validate_deals(Plan const& plan, Train const& train, Findings& findings) {
 void validate_plan(Plan const& plan, Model const* model, ParseOptions const& options,
                    Findings& findings) {
     check_chunks(plan, findings);
+    check_schedule(plan, findings);
     if (plan.groups.empty())
         return;
     for (std::size_t g = 0; g < plan.groups.size(); ++g)

@@ -94,7 +94,7 @@ TEST(JobPlan, ChunksArePlacedOrListed) {
                                            "plan.schedule=zb-v", "plan.schedule_file=a.csv"}),
                 IsEmpty());
     EXPECT_THAT(
-        messages_of(minimal_text, {groups, "plan.chunks_per_group=7"}),
+        messages_of(minimal_text, {groups, "plan.chunks_per_group=7", "plan.schedule=gpipe"}),
         ElementsAre("--set plan.groups: error: 'plan.groups[1].layers' is 6 (each group has "
                     "7 chunks, and a chunk at least one layer); lower "
                     "'plan.chunks_per_group'"));
@@ -123,6 +123,31 @@ TEST(JobPlan, ChunksArePlacedOrListed) {
                                            "plan.chunks=[{group=0,layers=7},{group=1,layers=7}]"}),
                 ElementsAre(HasSubstr("'plan.chunks_per_group' is 2, but 'plan.chunks' list the "
                                       "chunks; leave one of them out")));
+}
+
+TEST(JobPlan, SchedulesSuitThePlacement) {
+    auto const messages = [](std::string const& schedule, std::string const& chunks,
+                             std::string const& placement) {
+        return messages_of(minimal_text,
+                           {"plan.schedule=" + schedule, "plan.chunks_per_group=" + chunks,
+                            "plan.placement=" + placement});
+    };
+    EXPECT_THAT(messages("zb-h1", "2", "round_robin"),
+                ElementsAre("--set plan.schedule: error: 'plan.schedule' is \"zb-h1\" (for one "
+                            "chunk per group), but 'plan.chunks_per_group' is 2; set that to 1, or "
+                            "choose another schedule"));
+    EXPECT_THAT(messages("zb-v", "2", "round_robin"),
+                ElementsAre("--set plan.schedule: error: 'plan.schedule' is \"zb-v\" (for two "
+                            "chunks per group, from the first to the last and back); set "
+                            "'plan.chunks_per_group' to 2 and 'plan.placement' to \"v\", or choose "
+                            "another schedule"));
+    EXPECT_THAT(messages("interleaved", "2", "v"),
+                ElementsAre("--set plan.schedule: error: 'plan.schedule' is \"interleaved\" (for "
+                            "chunks in turns), but 'plan.placement' is \"v\"; set that to "
+                            "\"round_robin\", or choose another schedule"));
+    for (std::string const schedule : {"auto", "greedy", "gpipe", "breadth_first", "interleaved"})
+        EXPECT_THAT(messages(schedule, "3", "round_robin"), IsEmpty());
+    EXPECT_THAT(messages("zb-v", "2", "v"), IsEmpty());
 }
 
 TEST(JobPlan, DealsNameARankOfTheGroupForEachMicrobatch) {

@@ -131,6 +131,20 @@ void draw_chunks(Engine& engine, Plan& plan) {
     std::shuffle(plan.chunks.begin(), plan.chunks.end(), engine);
 }
 
+/// One that the placement of the chunks allows.
+void choose_schedule(Engine& engine, Plan& plan) {
+    std::vector<Schedule> fitting{Schedule::automatic, Schedule::greedy, Schedule::gpipe,
+                                  Schedule::breadth_first};
+    bool const listed = !plan.chunks.empty();
+    if (listed || plan.chunks_per_group == 1)
+        fitting.insert(fitting.end(), {Schedule::one_f_one_b, Schedule::zb_h1, Schedule::zb_h2});
+    if (listed || plan.chunks_per_group == 1 || plan.placement == Placement::round_robin)
+        fitting.push_back(Schedule::interleaved);
+    if (listed || (plan.chunks_per_group == 2 && plan.placement == Placement::v))
+        fitting.push_back(Schedule::zb_v);
+    plan.schedule = fitting[static_cast<std::size_t>(draw(engine, 0, std::ssize(fitting) - 1))];
+}
+
 /// What must fit together.
 void make_consistent(Engine& engine, Job& job) {
     Model& model = job.model;
@@ -177,6 +191,7 @@ Job random_job(std::uint64_t seed) {
         draw_groups(engine, job);
         draw_chunks(engine, job.plan);
     }
+    choose_schedule(engine, job.plan);
     return job;
 }
 

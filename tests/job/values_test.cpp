@@ -154,7 +154,11 @@ TEST(JobValues, EveryChoiceIsReadAndOthersAreListed) {
                     fmt::format("{}.{}={}", table.name, key.name, choice->names[i]);
                 if (setting == "model.preset=none")
                     continue; // leaves the minimal job without a model
-                Job parsed = job_with({setting});
+                std::vector<std::string> settings{setting};
+                if (setting == "plan.schedule=zb-v") // wants its placement
+                    settings.insert(settings.end(),
+                                    {"plan.chunks_per_group=2", "plan.placement=v"});
+                Job parsed = job_with(settings);
                 Slot const read = key.slot(parsed);
                 EXPECT_EQ(std::get<ChoiceSlot>(read).get(std::get<ChoiceSlot>(read).target), i)
                     << setting;

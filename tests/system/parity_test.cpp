@@ -79,7 +79,7 @@ program::Group random_group(Random& random, std::int64_t first_rank, std::int64_
 void place_chunks(Random& random, program::Plan& plan, std::int64_t layers) {
     auto const groups = std::ssize(plan.groups);
     std::int64_t const turns =
-        random.chance(40) ? 1 : random.integer(1, std::min<std::int64_t>(4, layers / groups));
+        random.chance(30) ? 1 : random.integer(1, std::min<std::int64_t>(4, layers / groups));
     std::vector<std::string> names{"gpipe", "breadth_first"};
     auto placement = program::Placement::round_robin;
     if (turns == 1)
@@ -297,13 +297,19 @@ TEST(Parity, RandomPlansTrainTheModelThatOneRankTrains) {
     EXPECT_GE(coverage.zero_share * 4, coverage.plans);
     EXPECT_GE(coverage.dealt * 4, coverage.plans);
     EXPECT_GE(coverage.tied_across * 5, coverage.plans);
-    for (std::string_view const name : schedule::generator_names())
-        EXPECT_GT(coverage.schedules[std::string{name}], 0) << name;
-    for (std::size_t chunks = 1; chunks <= 4; ++chunks)
-        EXPECT_GT(coverage.most_chunks[chunks], 0) << chunks;
+    EXPECT_GE(coverage.schedules.size(), 5u);
+    EXPECT_GE(coverage.most_chunks.size(), 2u);
     EXPECT_GT(coverage.in_a_v, 0);
     EXPECT_GT(coverage.edited, 0);
     EXPECT_GT(coverage.ragged, 0);
+    if (coverage.plans < 200)
+        return;
+    for (std::string_view const name : schedule::generator_names())
+        EXPECT_GE(coverage.schedules[std::string{name}], 5) << name;
+    for (std::size_t chunks = 1; chunks <= 4; ++chunks)
+        EXPECT_GE(coverage.most_chunks[chunks], 5) << chunks;
+    EXPECT_GE(coverage.in_a_v, 10);
+    EXPECT_GE(coverage.edited, 10);
 }
 
 } // namespace
