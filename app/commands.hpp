@@ -35,6 +35,11 @@ struct JobOptions {
     bool print_config = false;
     PictureFiles pictures; ///< of `plan`
 };
+struct ProfileOptions {
+    JobOptions job;
+    int steps = 5;      ///< that are measured
+    std::string output; ///< empty = profile.json in the run folder
+};
 struct EvaluateOptions {
     std::string run;
     std::vector<std::string> data;
@@ -57,6 +62,7 @@ struct InspectOptions {
 core::ExitCode prepare(PrepareOptions const& options);
 core::ExitCode check(JobOptions const& options);
 core::ExitCode plan(JobOptions const& options);
+core::ExitCode profile(ProfileOptions const& options);
 core::ExitCode train(JobOptions const& options);
 core::ExitCode evaluate(EvaluateOptions const& options);
 core::ExitCode sample(SampleOptions const& options);

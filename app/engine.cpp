@@ -124,38 +124,28 @@ void require_proven(std::vector<schedule::Problem> const& problems) {
 }
 
 program::ProgramSet lower_verified(program::Plan const& plan, model::Model const& model,
-                                   program::Schedule const& schedule,
-                                   schedule::LoweringOptions const& options, Proof proof) {
-    program::ProgramSet set = schedule::lower(plan, model, schedule, options);
-    if (proof == Proof::trust)
-        return set;
-    require_proven(schedule::verify(set, model, options.device_workspace_bytes, options.moments));
+                                   program::Schedule const& schedule, program::ProgramKind kind,
+                                   ProgramOptions const& options) {
+    schedule::LoweringOptions lowering{.kind = kind,
+                                       .device_workspace_bytes = options.device_workspace_bytes,
+                                       .moments = options.moments};
+    if (options.costs)
+        lowering.costs = &*options.costs;
+    if (options.memory_limit_bytes > 0)
+        lowering.memory_limit_bytes.assign(options.device_workspace_bytes.size(),
+                                           options.memory_limit_bytes);
+    program::ProgramSet set = schedule::lower(plan, model, schedule, lowering);
+    if (options.proof == Proof::verify)
+        require_proven(
+            schedule::verify(set, model, options.device_workspace_bytes, options.moments));
     return set;
 }
 
 } // namespace
 
-Programs make_programs(program::Plan const& plan, model::Model const& model,
-                       program::Schedule const* train,
-                       std::vector<std::int64_t> const& device_workspace_bytes,
-                       std::int64_t moments, Proof proof) {
-    Programs programs;
-    programs.device_workspace_bytes = device_workspace_bytes;
-    schedule::LoweringOptions options{program::ProgramKind::evaluate, device_workspace_bytes,
-                                      moments};
-    programs.evaluate = lower_verified(
-        plan, model, schedule::generate(plan, program::ProgramKind::evaluate), options, proof);
-    if (train != nullptr) {
-        options.kind = program::ProgramKind::train;
-        programs.train = lower_verified(plan, model, *train, options, proof);
-        if (proof == Proof::verify)
-            require_proven(schedule::verify_persistent(*programs.train, programs.evaluate));
-    }
-    return programs;
-}
-
-Programs make_programs(comm::MpiSession const& mpi, Engine& engine, program::Plan const& plan,
-                       model::Model const& model, program::Schedule const* train, bool adamw) {
+std::vector<std::int64_t> prepare_devices(comm::MpiSession const& mpi, Engine& engine,
+                                          program::Plan const& plan, model::Model const& model,
+                                          bool adamw) {
     std::int64_t mine = 0;
     together(mpi, true, [&] {
         mine = runtime::prepare_plan(*engine.cache, plan, model, core::RankId{mpi.rank()}, adamw);
@@ -164,8 +154,28 @@ Programs make_programs(comm::MpiSession const& mpi, Engine& engine, program::Pla
     for (auto const& bytes :
          comm::all_gather_values(mpi.world(), std::span<std::int64_t const>{&mine, 1}))
         workspace.push_back(bytes.front());
-    return make_programs(plan, model, train, workspace, adamw ? 2 : 0,
-                         mpi.rank() == 0 ? Proof::verify : Proof::trust);
+    return workspace;
+}
+
+program::ProgramSet make_train_programs(program::Plan const& plan, model::Model const& model,
+                                        program::Schedule const& schedule,
+                                        ProgramOptions const& options) {
+    return lower_verified(plan, model, schedule, program::ProgramKind::train, options);
+}
+
+Programs make_programs(program::Plan const& plan, model::Model const& model,
+                       program::Schedule const* train, ProgramOptions const& options) {
+    Programs programs;
+    programs.device_workspace_bytes = options.device_workspace_bytes;
+    programs.evaluate =
+        lower_verified(plan, model, schedule::generate(plan, program::ProgramKind::evaluate),
+                       program::ProgramKind::evaluate, options);
+    if (train != nullptr) {
+        programs.train = make_train_programs(plan, model, *train, options);
+        if (options.proof == Proof::verify)
+            require_proven(schedule::verify_persistent(*programs.train, programs.evaluate));
+    }
+    return programs;
 }
 
 } // namespace evener::app

@@ -70,16 +70,31 @@ struct Programs {
     std::vector<std::int64_t> device_workspace_bytes; ///< by rank
 };
 
-/// Lowers and verifies: the training step with the orders of `train` (null: none), and the pass of
-/// an evaluation. Throws core::ContractViolation with the first problems when a program is not
-/// proven (a bug of lowering).
-Programs make_programs(program::Plan const& plan, model::Model const& model,
-                       program::Schedule const* train,
-                       std::vector<std::int64_t> const& device_workspace_bytes,
-                       std::int64_t moments, Proof proof = Proof::verify);
+/// What lowering goes by besides plan, model and schedule.
+struct ProgramOptions {
+    std::vector<std::int64_t> device_workspace_bytes; ///< by rank
+    std::int64_t moments = 2;
+    std::optional<program::Costs> costs; ///< of the plan; none: links get the usual buffers
+    std::int64_t memory_limit_bytes = 0; ///< of each rank's arena; 0 = none
+    Proof proof = Proof::verify;
+};
 
-/// The same for the ranks of a job: every rank prepares its operations first. Collective.
-Programs make_programs(comm::MpiSession const& mpi, Engine& engine, program::Plan const& plan,
-                       model::Model const& model, program::Schedule const* train, bool adamw);
+/// Workspace that each rank's device needs for the plan; every rank prepares its operations.
+/// Collective.
+std::vector<std::int64_t> prepare_devices(comm::MpiSession const& mpi, Engine& engine,
+                                          program::Plan const& plan, model::Model const& model,
+                                          bool adamw);
+
+/// Lowers and verifies: the training step with the orders of `train` (null: none), and the pass of
+/// an evaluation. Throws core::ConfigError when a rank's memory does not suffice, and
+/// core::ContractViolation with the first problems when a program is not proven (a bug of
+/// lowering).
+Programs make_programs(program::Plan const& plan, model::Model const& model,
+                       program::Schedule const* train, ProgramOptions const& options);
+
+/// The training programs alone.
+program::ProgramSet make_train_programs(program::Plan const& plan, model::Model const& model,
+                                        program::Schedule const& schedule,
+                                        ProgramOptions const& options);
 
 } // namespace evener::app

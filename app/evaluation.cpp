@@ -38,7 +38,11 @@ Evaluation::Evaluation(comm::MpiSession const& mpi, EvaluationInput const& input
         plan_input.compute_types.push_back(core::DType::float32);
     }
     program::Plan const plan = planner::default_plan(*model, plan_input);
-    Programs programs = make_programs(mpi, engine, plan, *model, nullptr, false);
+    ProgramOptions options;
+    options.device_workspace_bytes = prepare_devices(mpi, engine, plan, *model, false);
+    options.moments = 0;
+    options.proof = mpi.rank() == 0 ? Proof::verify : Proof::trust;
+    Programs programs = make_programs(plan, *model, nullptr, options);
     transport = std::make_unique<comm::Transport>(mpi.world().get(),
                                                   comm::TransportOptions::from_environment());
     together(mpi, true, [&] {

@@ -65,6 +65,17 @@ void add_job_commands(CLI::App& cli, app::JobOptions& options, Command& command)
     train->callback([&] { command = [&] { return app::train(options); }; });
 }
 
+void add_profile(CLI::App& cli, app::ProfileOptions& options, Command& command) {
+    CLI::App* const sub = cli.add_subcommand(
+        "profile", "Measure layers and links in a few steps (start it with mpirun or srun)");
+    add_job_options(sub, options.job);
+    sub->add_option("--steps", options.steps, "Steps that are measured (default 5)")
+        ->check(CLI::Range(1, 1000));
+    sub->add_option("--output", options.output,
+                    "File to write (default: profile.json in the run folder)");
+    sub->callback([&] { command = [&] { return app::profile(options); }; });
+}
+
 void add_evaluate(CLI::App& cli, app::EvaluateOptions& options, Command& command) {
     CLI::App* const sub = cli.add_subcommand("evaluate", "Loss of a checkpoint on token files");
     sub->add_option("RUN", options.run, "Run folder (its newest checkpoint) or checkpoint")
@@ -108,12 +119,14 @@ int main(int argc, char** argv) {
     cli.require_subcommand(1);
     app::PrepareOptions prepare;
     app::JobOptions job;
+    app::ProfileOptions profile;
     app::EvaluateOptions evaluate;
     app::SampleOptions sample;
     app::InspectOptions inspect;
     Command command;
     add_prepare(cli, prepare, command);
     add_job_commands(cli, job, command);
+    add_profile(cli, profile, command);
     add_evaluate(cli, evaluate, command);
     add_sample(cli, sample, command);
     add_inspect(cli, inspect, command);

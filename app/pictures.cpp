@@ -2,6 +2,8 @@
 #include "app/pictures.hpp"
 
 #include "io/files.hpp"
+#include "schedule/simulator.hpp"
+#include "schedule/usage.hpp"
 
 #include <fmt/format.h>
 
@@ -46,6 +48,13 @@ std::string picture_title(job::Job const& job, program::Plan const& plan) {
     return fmt::format("{}: {}, {} microbatches of {} sequences on {} ranks", job.run.name,
                        plan.schedule, plan.microbatch_count(), plan.microbatch_size,
                        plan.rank_count());
+}
+
+std::string prediction_line(program::ProgramSet const& set, model::Model const& model,
+                            planner::Profile const& profile) {
+    return fmt::format("predicted step: {}\n  by {}",
+                       to_string(schedule::usage_of(set, predict(set, model, profile).timeline)),
+                       profile.source);
 }
 
 } // namespace evener::app

@@ -28,4 +28,8 @@ schedule::Simulation predict(program::ProgramSet const& set, model::Model const&
 /// Name of the run, schedule and sizes.
 std::string picture_title(job::Job const& job, program::Plan const& plan);
 
+/// "predicted step: 12.3 ms, ... by FLOPs over matrix rates".
+std::string prediction_line(program::ProgramSet const& set, model::Model const& model,
+                            planner::Profile const& profile);
+
 } // namespace evener::app

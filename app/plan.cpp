@@ -2,17 +2,16 @@
 #include "job/parse.hpp"
 #include "job/print.hpp"
 #include "runtime/plan_conversion.hpp"
-#include "schedule/usage.hpp"
 
 #include "app/commands.hpp"
-#include "app/engine.hpp"
+#include "app/job_setup.hpp"
 #include "app/pictures.hpp"
+#include "app/profile_choice.hpp"
 #include "app/schedule_choice.hpp"
 #include "app/start_table.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 namespace evener::app {
 
@@ -27,32 +26,27 @@ std::int64_t rank_count(job::Job const& job, JobOptions const& options) {
     return std::max<std::int64_t>(1, ranks);
 }
 
-/// All ranks are taken to have this machine's speed.
-void draw_prediction(device::Device const& device, job::Job const& job, model::Model const& model,
-                     program::ProgramSet const& set, PictureFiles const& files) {
-    std::vector<double> gflops(set.programs.size());
-    std::map<core::DType, double> rates;
-    for (program::Group const& group : set.plan.groups) {
-        double& rate = rates[group.compute];
+/// In GF/s, of this machine, in the type that each rank computes in.
+std::vector<RankFacts> measured_facts(device::Device const& device, job::Job const& job,
+                                      model::Model const& model, program::Plan const& plan) {
+    RankFacts facts;
+    for (program::Group const& group : plan.groups) {
+        double& rate = facts.gflops[group.compute == core::DType::float32 ? 0 : 1];
         if (rate == 0)
             rate = matrix_gflops(device, model.config(), job.train.microbatch_size, group.compute);
-        for (core::RankId const rank : group.ranks)
-            gflops[rank.index()] = rate;
     }
-    planner::Profile const profile = planner::estimated_profile(model, gflops);
+    return std::vector<RankFacts>(static_cast<std::size_t>(plan.rank_count()), facts);
+}
+
+void draw_prediction(job::Job const& job, model::Model const& model, program::ProgramSet const& set,
+                     planner::Profile const& profile, PictureFiles const& files) {
     schedule::Simulation const run = predict(set, model, profile);
-    std::string const basis = fmt::format(
-        "estimated from {} of this machine ({:.0f} GF/s), links and updates without cost",
-        profile.source, gflops.front());
-    fmt::print("predicted step: {}\n  {}\n", to_string(schedule::usage_of(set, run.timeline)),
-               basis);
     for (std::string const& path : write_pictures({set,
                                                    picture_title(job, set.plan),
                                                    {{"predicted", run.timeline, run.critical_path}},
-                                                   basis},
+                                                   "by " + profile.source},
                                                   files))
         fmt::print("wrote {}\n", path);
-    fmt::print("\n");
 }
 
 } // namespace
@@ -85,25 +79,30 @@ core::ExitCode plan(JobOptions const& options) {
     }
     program::Plan plan = runtime::plan_of(job, automatic_types(ranks));
     check_plan(plan, model, ranks);
-    plan = with_best_deals(std::move(plan), model, estimated_profile(plan, model, ranks));
+    planner::Profile profile =
+        choose_profile(job, plan, model, measured_facts(*device, job, model, plan));
+    if (job.plan.profile.empty())
+        profile.source += " of this machine, for all ranks; links and updates without cost";
+    plan = with_best_deals(std::move(plan), model, profile);
     job::Plan const words = runtime::plan_words(plan, job.plan);
     for (std::size_t g = 0; g < words.groups.size(); ++g)
         job.plan.groups[g].deal = words.groups[g].deal; // types are left to measurement
-    bool const adamw = job.optimizer.kind == job::OptimizerKind::adamw;
-    std::vector<std::int64_t> workspace;
+    ProgramOptions lowering;
+    lowering.moments = has_adamw(job) ? 2 : 0;
     for (std::size_t r = 0; r < ranks.size(); ++r) {
         runtime::OperationCache cache{*device};
-        workspace.push_back(runtime::prepare_plan(
-            cache, plan, model, core::RankId{static_cast<std::int64_t>(r)}, adamw));
+        lowering.device_workspace_bytes.push_back(runtime::prepare_plan(
+            cache, plan, model, core::RankId{static_cast<std::int64_t>(r)}, has_adamw(job)));
     }
-    program::Schedule const schedule = make_schedule(
-        plan, model, estimated_profile(plan, model, ranks), schedule_origin(job.plan, ""));
-    Programs const programs = make_programs(plan, model, &schedule, workspace, adamw ? 2 : 0);
-    fmt::print("{}\n{}\n{} parameters\n\n{}\n", plan_table(plan, model),
+    lowering.costs = planner::costs_of(profile, plan, model);
+    lowering.memory_limit_bytes = memory_limit_bytes(job);
+    program::Schedule const schedule =
+        make_schedule(plan, model, lowering, schedule_origin(job.plan, ""));
+    Programs const programs = make_programs(plan, model, &schedule, lowering);
+    fmt::print("{}\n{}\n{} parameters\n{}\n\n{}\n", plan_table(plan, model),
                memory_table(*programs.train, {}), model.parameter_elements(),
-               job::print_plan(job.plan));
-    if (options.pictures.wanted())
-        draw_prediction(*device, job, model, *programs.train, options.pictures);
+               prediction_line(*programs.train, model, profile), job::print_plan(job.plan));
+    draw_prediction(job, model, *programs.train, profile, options.pictures);
     for (program::Program const& program : programs.train->programs)
         fmt::print("{}\n", program::to_string(program));
     return core::ExitCode::done;

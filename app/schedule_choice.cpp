@@ -7,6 +7,7 @@
 #include "schedule/choose.hpp"
 #include "schedule/deal.hpp"
 #include "schedule/generators.hpp"
+#include "schedule/lowering.hpp"
 #include "schedule/schedule_file.hpp"
 
 #include <fmt/format.h>
@@ -61,8 +62,53 @@ bool has_to_be_kept(job::Plan const& plan) {
            plan.schedule == job::Schedule::greedy;
 }
 
+namespace {
+
+/// What each rank may keep from forward to backward: its limit less all that a schedule does not
+/// change, as the programs of an order that needs many buffers have it.
+std::vector<double> limits_of_kept(program::Plan const& plan, model::Model const& model,
+                                   ProgramOptions const& options) {
+    if (options.memory_limit_bytes == 0)
+        return {};
+    program::Plan wide = plan;
+    wide.schedule = "breadth_first";
+    auto const schedule = schedule::generate(wide, program::ProgramKind::train);
+    auto const set = schedule::lower(wide, model, schedule,
+                                     {.device_workspace_bytes = options.device_workspace_bytes,
+                                      .moments = options.moments,
+                                      .costs = options.costs ? &*options.costs : nullptr});
+    std::vector<double> limits;
+    for (program::Program const& program : set.programs) {
+        program::MemoryTable const table = program::memory_table(program);
+        std::int64_t const kept =
+            table.bytes[static_cast<int>(program::BufferKind::kept)] +
+            table.bytes[static_cast<int>(program::BufferKind::kept_for_weights)];
+        limits.push_back(static_cast<double>(
+            std::max<std::int64_t>(0, options.memory_limit_bytes - (table.arena_bytes - kept))));
+    }
+    return limits;
+}
+
+void report(schedule::Choice const& choice) {
+    using core::log::Level;
+    auto const& chosen = choice.candidates[choice.chosen];
+    core::log::root(Level::info,
+                    "schedule \"auto\": {} of {} tried, {:.4g} ms by the costs in force (no order "
+                    "is faster than {:.4g})",
+                    chosen.name, choice.candidates.size(), 1e3 * choice.seconds,
+                    1e3 * choice.lower_bound);
+    for (schedule::Candidate const& candidate : choice.candidates)
+        core::log::root(Level::debug, "  {:14} {}", candidate.name,
+                        !candidate.problem.empty()
+                            ? candidate.problem
+                            : fmt::format("{:.4g} ms{}", 1e3 * candidate.seconds,
+                                          candidate.fits ? "" : ", needs too much memory"));
+}
+
+} // namespace
+
 program::Schedule make_schedule(program::Plan const& plan, model::Model const& model,
-                                planner::Profile const& profile, ScheduleOrigin const& origin) {
+                                ProgramOptions const& options, ScheduleOrigin const& origin) {
     if (!origin.file.empty()) {
         try {
             return schedule::read_schedule(origin.text, origin.file, plan);
@@ -76,24 +122,23 @@ program::Schedule make_schedule(program::Plan const& plan, model::Model const& m
     bool const automatic = plan.schedule == job::name_of(job::Schedule::automatic);
     if (!automatic && plan.schedule != job::name_of(job::Schedule::greedy))
         return schedule::generate(plan, program::ProgramKind::train);
-    schedule::WorkGraph const graph =
-        schedule::make_work_graph(plan, model, planner::costs_of(profile, plan, model));
+    EVENER_EXPECT(options.costs.has_value());
+    schedule::WorkGraph const graph = schedule::make_work_graph(
+        plan, model, *options.costs, limits_of_kept(plan, model, options));
     if (!automatic)
         return schedule::greedy(graph);
     schedule::Choice choice = schedule::choose(plan, graph);
-    core::log::root(
-        core::log::Level::info, "schedule \"auto\": {} of {} tried is the fastest by {}",
-        choice.candidates[choice.chosen].name, choice.candidates.size(), profile.source);
+    report(choice);
     return std::move(choice.schedule);
 }
 
 program::Schedule make_schedule(comm::MpiSession const& mpi, job::Plan const& words,
                                 program::Plan const& plan, model::Model const& model,
-                                planner::Profile const& profile, std::string const& stored) {
+                                ProgramOptions const& options, std::string const& stored) {
     std::string text;
     together(mpi, mpi.rank() == 0, [&] {
         text = program::print_schedule(
-            make_schedule(plan, model, profile, schedule_origin(words, stored)));
+            make_schedule(plan, model, options, schedule_origin(words, stored)));
     });
     return program::parse_schedule(mpi.world().broadcast(text), "schedule").schedule;
 }

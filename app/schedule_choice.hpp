@@ -5,11 +5,10 @@
 
 #include "job/job.hpp"
 #include "model/model.hpp"
-#include "planner/profile.hpp"
 #include "program/plan.hpp"
 #include "program/schedule.hpp"
 
-#include "app/mpi_job.hpp"
+#include "app/engine.hpp"
 
 #include <string>
 
@@ -36,14 +35,14 @@ program::Plan with_best_deals(program::Plan plan, model::Model const& model,
 bool has_to_be_kept(job::Plan const& plan);
 
 /// Throws core::ConfigError when the orders are not the plan's, or the schedule does not suit its
-/// chunks. A search goes by the profile.
+/// chunks. A search goes by the costs and the memory limit of the options.
 program::Schedule make_schedule(program::Plan const& plan, model::Model const& model,
-                                planner::Profile const& profile, ScheduleOrigin const& origin);
+                                ProgramOptions const& options, ScheduleOrigin const& origin);
 
 /// The same for the ranks of a job: rank 0 reads and searches for all. `stored` is what the
 /// checkpoint holds, "" for nothing. Collective.
 program::Schedule make_schedule(comm::MpiSession const& mpi, job::Plan const& words,
                                 program::Plan const& plan, model::Model const& model,
-                                planner::Profile const& profile, std::string const& stored);
+                                ProgramOptions const& options, std::string const& stored);
 
 } // namespace evener::app

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/step_tracer.hpp"
 
-#include "cluster/links.hpp"
 #include "comm/clock_offset.hpp"
 #include "core/log.hpp"
 #include "runtime/step_measurement.hpp"
@@ -14,15 +13,8 @@
 namespace evener::app {
 
 StepTracer::StepTracer(comm::MpiSession const& mpi, job::Job const& job,
-                       runtime::Session const& session, std::vector<double> const& gflops)
-    : mpi_{mpi}, job_{job}, session_{session}, estimated_{planner::estimated_profile(
-                                                   session.model(), gflops)} {
-    if (!job.log.trace_steps.empty()) {
-        estimated_.network = cluster::measure_network(mpi.world());
-        estimated_.source += " and measured links";
-    }
-    profile_ = estimated_;
-}
+                       runtime::Session const& session, planner::Profile profile)
+    : mpi_{mpi}, job_{job}, session_{session}, initial_{std::move(profile)}, profile_{initial_} {}
 
 bool StepTracer::traced(std::int64_t step) const {
     auto const& steps = job_.log.trace_steps;
@@ -44,10 +36,10 @@ void StepTracer::after_pass(std::int64_t step) {
                             failure.what());
         }
     }
-    profile_ = estimated_;
+    profile_ = initial_;
     if (traced(step + 1)) {
         profile_ = planner::measured_profile(session_.sets(), session_.model(), {measured},
-                                             estimated_.network);
+                                             initial_.network);
         profile_.source = fmt::format("layer times of step {}", step);
     }
 }

@@ -3,7 +3,7 @@
 
 // Traces of chosen training steps: what every rank measured, beside what was predicted before, as
 // pictures in the run folder. A step is predicted from the layer times of the step before it, or,
-// where there was none, from FLOPs over matrix rates; never from its own.
+// where there was none, from what the job started with; never from its own.
 
 #include "comm/mpi_session.hpp"
 #include "job/job.hpp"
@@ -14,10 +14,9 @@ namespace evener::app {
 
 class StepTracer {
   public:
-    /// Collective: measures the links where steps will be traced. `gflops` by rank, in the type it
-    /// computes in.
+    /// `profile`: what was known before the first step.
     StepTracer(comm::MpiSession const& mpi, job::Job const& job, runtime::Session const& session,
-               std::vector<double> const& gflops);
+               planner::Profile profile);
 
     /// Collective, after the training pass of every step, which count from 1. Files that cannot be
     /// written are a warning.
@@ -30,8 +29,8 @@ class StepTracer {
     comm::MpiSession const& mpi_;
     job::Job const& job_;
     runtime::Session const& session_;
-    planner::Profile estimated_; ///< before anything was measured
-    planner::Profile profile_;   ///< for the next step
+    planner::Profile initial_; ///< before anything was measured
+    planner::Profile profile_; ///< for the next step
 };
 
 } // namespace evener::app

@@ -120,6 +120,8 @@ struct Plan {
     Placement placement = Placement::round_robin;
     bool split_backward = false;      ///< separate BackwardInput and BackwardWeight instructions
     std::int64_t receive_buffers = 0; ///< per link direction; 0 = the smallest without stalls
+    double memory_gib = 0;            ///< of a rank's arena; 0 = no limit
+    std::string profile;              ///< JSON of `evener profile`; empty = estimated
     bool replan = false;              ///< a resume makes a new plan instead of out/plan.toml
     std::vector<Group> groups;        ///< empty = planned at start
     std::vector<Chunk> chunks;        ///< in model order; empty = the groups' layers, by placement

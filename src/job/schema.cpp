@@ -171,6 +171,12 @@ constexpr Key<Job> plan_keys[] = {
      "Compute input gradients and weight gradients in separate instructions"},
     {"receive_buffers", slot<&Job::plan, &Plan::receive_buffers>, IntegerBounds{0, 65536},
      "Receive buffers of each direction of a link; 0: as many as the schedule needs"},
+    {"memory_gib", slot<&Job::plan, &Plan::memory_gib>, RealBounds{0.0, 1e6},
+     "GiB that each rank may take for the model and its steps; a schedule that needs more is not "
+     "taken, and a plan that does is refused; 0: no limit"},
+    {"profile", slot<&Job::plan, &Plan::profile>, {},
+     "File of 'evener profile' with what layers and links cost in time; empty: estimated from FLOPs "
+     "and matrix rates"},
     {"replan", slot<&Job::plan, &Plan::replan>, {},
      "Make a new plan on resume instead of keeping the groups of the checkpoint's plan"},
     {"groups", slot<&Job::plan, &Plan::groups>, {},

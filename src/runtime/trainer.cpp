@@ -3,6 +3,7 @@
 
 #include "core/log.hpp"
 #include "runtime/learning_rate.hpp"
+#include "runtime/signals.hpp"
 
 #include <chrono>
 #include <cmath>
@@ -94,6 +95,7 @@ void Trainer::step() {
     state.loss_scale = 1.0f / static_cast<float>(tokens_of_step_);
     state.clip_norm = input_.job.optimizer.clip_norm;
     state.skip_nonfinite = input_.job.train.on_nonfinite != job::OnNonfinite::report;
+    state.requests = input_.mpi.rank() == 0 ? take_requests() : 0;
     set_optimizer_scalars(rate);
     session_.run_train(input_.tokens);
     StepScalars const scalars = state.scalars;
@@ -123,8 +125,18 @@ void Trainer::step() {
         (record.step % every == 0 || record.step == input_.job.train.steps))
         record.val_loss = validate();
     reporter_.step(record);
+    if ((scalars.requests & static_cast<std::int64_t>(Request::exchange_schedule)) != 0)
+        exchange_schedule();
     if (metrics_)
         metrics_->append(record);
+}
+
+void Trainer::exchange_schedule() {
+    reporter_.finish();
+    if (!input_.exchange_schedule)
+        return;
+    if (std::optional<std::string> const csv = input_.exchange_schedule())
+        input_.schedule_csv = *csv;
 }
 
 bool Trainer::accept(StepScalars const& scalars) {

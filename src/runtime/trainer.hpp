@@ -31,6 +31,10 @@ struct TrainerInput {
     /// Called on every rank after the training pass of each step (from 1 on), before anything else
     /// runs on the session; its time is not the step's. May be collective, may be empty.
     std::function<void(std::int64_t)> after_pass;
+    /// Called on every rank behind a step in which SIGUSR2 reached rank 0: exchanges the session's
+    /// training programs and returns the orders now in force for the checkpoints, or nothing where
+    /// they stay. May be empty.
+    std::function<std::optional<std::string>()> exchange_schedule;
 };
 
 class Trainer {
@@ -49,6 +53,7 @@ class Trainer {
     void set_optimizer_scalars(double rate);
     /// False when the step was skipped.
     bool accept(StepScalars const& scalars);
+    void exchange_schedule();
     void save();
     void write_gradients();
 

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/links.hpp"
+#include "comm/clock_offset.hpp"
+#include "core/log.hpp"
+#include "io/files.hpp"
+#include "io/sample_order.hpp"
+#include "planner/profile_file.hpp"
+#include "runtime/parameters.hpp"
+#include "runtime/plan_conversion.hpp"
+#include "runtime/step_measurement.hpp"
+#include "runtime/trainer.hpp"
+
+#include "app/job_setup.hpp"
+#include "app/profile_choice.hpp"
+#include "app/schedule_choice.hpp"
+#include <fmt/format.h>
+
+namespace evener::app {
+
+namespace {
+
+constexpr int warm_up_steps = 2;
+
+/// The job's own groups, each with one run of layers under 1F1B where its words allow that. What is
+/// measured does not depend on the order of the work.
+void calibration_words(job::Plan& words) {
+    words.schedule_file.clear();
+    words.split_backward = false;
+    words.profile.clear();
+    if (words.chunks.empty())
+        words.chunks_per_group = 1;
+    words.schedule =
+        words.chunks.empty() ? job::Schedule::one_f_one_b : job::Schedule::breadth_first;
+}
+
+std::vector<program::Measurement> run_steps(comm::MpiSession const& mpi, runtime::Session& session,
+                                            runtime::TokenSource const& tokens, int steps) {
+    runtime::StepState& state = session.state();
+    comm::ClockOffset const offset = comm::measure_clock_offset(mpi.world(), mpi.node());
+    std::vector<program::Measurement> result;
+    for (int step = 0; step < warm_up_steps + steps; ++step) {
+        state.step = step;
+        std::int64_t const count = runtime::count_tokens(mpi.world(), session, tokens, step);
+        state.loss_scale = 1.0f / static_cast<float>(std::max<std::int64_t>(1, count));
+        session.run_train(tokens);
+        program::Measurement measurement =
+            runtime::gather_measurement(mpi.world(), session, offset.seconds);
+        core::log::root(core::log::Level::info, "step {}: {:.4g} ms{}", step + 1,
+                        1e3 * measurement.timeline.seconds(),
+                        step < warm_up_steps ? ", to warm up" : "");
+        if (step >= warm_up_steps)
+            result.push_back(std::move(measurement));
+    }
+    return result;
+}
+
+/// Microseconds per sequence of each kind of layer, one line per rank and kind.
+std::string table(planner::Profile const& profile) {
+    std::string text =
+        fmt::format("{:>5} {:<14} {:>12} {:>12} {:>12}\n", "rank", "layer", "F", "B", "W");
+    for (std::size_t r = 0; r < profile.ranks.size(); ++r)
+        for (auto const& [kind, seconds] : profile.ranks[r].layers)
+            text += fmt::format("{:>5} {:<14} {:>12.1f} {:>12.1f} {:>12.1f}\n", r, kind,
+                                1e6 * seconds.forward, 1e6 * seconds.backward_input,
+                                1e6 * seconds.backward_weight);
+    return text;
+}
+
+core::ExitCode run(comm::MpiSession const& mpi, ProfileOptions const& options) {
+    core::log::configure(mpi.rank(), core::log::Level::info);
+    job::Job job = read_job(mpi, options.job);
+    calibration_words(job.plan);
+    model::Model const model{runtime::model_config(job.model)};
+    JobData const data = open_data(mpi, job);
+    Engine engine = start_engine(mpi, job.run, model.config(), job.train.microbatch_size);
+    auto const [plan, estimate] = choose_plan(mpi, engine, job, model);
+    ProgramOptions const lowering = program_options(mpi, engine, job, plan, model, estimate);
+    program::Schedule const schedule = make_schedule(mpi, job.plan, plan, model, lowering, "");
+    Programs programs = make_programs(plan, model, &schedule, lowering);
+    comm::Transport transport{mpi.world().get(), comm::TransportOptions::from_environment()};
+    auto const rank = static_cast<std::size_t>(mpi.rank());
+    require_node_memory(mpi, programs.train->programs[rank].arena_bytes);
+    std::unique_ptr<runtime::Session> session;
+    together(mpi, true, [&] {
+        session.reset(
+            new runtime::Session{{.rank = core::RankId{mpi.rank()},
+                                  .model = model,
+                                  .cache = *engine.cache,
+                                  .transport = transport,
+                                  .train = std::move(programs.train),
+                                  .evaluate = std::move(programs.evaluate),
+                                  .device_workspace_bytes = programs.device_workspace_bytes[rank],
+                                  .arena = {engine.device->threads()},
+                                  .adamw = has_adamw(job)}});
+    });
+    runtime::initialize_parameters(*session, job.run.seed);
+    io::SampleOrder const order{data.train->samples(), job.run.seed, job.data.shuffle};
+    runtime::TrainingTokens const tokens{*data.train, order, job.train.batch_size, 0, 0};
+    planner::Profile const profile = planner::measured_profile(
+        session->sets(), model, run_steps(mpi, *session, tokens, options.steps),
+        cluster::measure_network(mpi.world()));
+    std::string const file =
+        options.output.empty() ? job.run.out + "/profile.json" : options.output;
+    together(mpi, mpi.rank() == 0, [&] {
+        if (options.output.empty())
+            io::create_folder(job.run.out);
+        io::write_file_atomically(file, planner::print_profile(profile));
+        fmt::print("microseconds per sequence\n{}wrote {}; use it with --set plan.profile={}\n",
+                   table(profile), file, file);
+    });
+    return core::ExitCode::done;
+}
+
+} // namespace
+
+core::ExitCode profile(ProfileOptions const& options) {
+    return run_mpi_job([&](comm::MpiSession const& mpi) { return run(mpi, options); });
+}
+
+} // namespace evener::app

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Another order of work for a running job: on SIGUSR2 the job's schedule file is read again between
+// two steps. Whatever is wrong with it is said, and training goes on under the old one.
+
+#include "runtime/session.hpp"
+
+#include "app/schedule_choice.hpp"
+
+namespace evener::app {
+
+class ScheduleExchange {
+  public:
+    ScheduleExchange(comm::MpiSession const& mpi, job::Job const& job,
+                     ProgramOptions const& options, runtime::Session& session)
+        : mpi_{mpi}, job_{job}, options_{options}, session_{session} {}
+
+    /// The orders now in force as CSV, or nothing where they stay as they were. Collective, between
+    /// two passes.
+    std::optional<std::string> run();
+
+  private:
+    std::string exchange();
+
+    comm::MpiSession const& mpi_;
+    job::Job const& job_;
+    ProgramOptions const& options_;
+    runtime::Session& session_;
+};
+
+} // namespace evener::app
