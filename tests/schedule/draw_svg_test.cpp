@@ -121,6 +121,50 @@ TEST(DrawSvg, PutsBoxesWhereTheTimesAre) {
     EXPECT_EQ(std::count(found.begin(), found.end(), "100.0 %"), 1);
 }
 
+// A message of rank 0 that is ready from 0 s on, which rank 1 takes from 1 s on: drawn on both from
+// then to its end, in the rows of sends and receives, and what waits for it is told from idle.
+TEST(DrawSvg, DrawsMessagesWhileTheyAreUnderWay) {
+    program::ProgramSet set;
+    set.plan.groups = {{.ranks = {core::RankId{0}}, .shares = {1}, .shard_weights = {1}},
+                       {.ranks = {core::RankId{1}}, .shares = {1}, .shard_weights = {1}}};
+    set.plan.chunks = {{core::GroupId{0}, {0, 1}}, {core::GroupId{1}, {1, 2}}};
+    program::Message message{
+        {}, program::Direction::forward, core::ChunkId{0}, core::MicrobatchId{0}, {0, 1}, 8};
+    program::Program sender{
+        core::RankId{0}, {{program::QueueKind::send, core::RankId{1}}}, {}, {}, 0};
+    message.peer = core::RankId{1};
+    sender.instructions = {{program::Send{message}, core::QueueId{0}, {}, {}}};
+    program::Program receiver{
+        core::RankId{1}, {{program::QueueKind::receive, core::RankId{0}}, {}}, {}, {}, 0};
+    message.peer = core::RankId{0};
+    receiver.instructions = {
+        {program::Receive{message}, core::QueueId{0}, {}, {}},
+        {program::Forward{{core::ChunkId{1}, {1, 2}, core::MicrobatchId{0}, {0, 1}}},
+         core::QueueId{1},
+         {core::InstructionId{0}},
+         {}}};
+    set.programs = {sender, receiver};
+    program::Timeline const timeline{{{{0, 2}}, {{1, 3}, {3, 4}}}};
+    auto const elements = svg_of({set, "", {{"predicted", timeline}}, ""});
+    Layout const layout{2, 1};
+    Axis const axis{layout, 4};
+    auto const expect_bar = [&](std::string_view colour, double width, double start, double end) {
+        auto const found = bars(elements, colour, width);
+        ASSERT_EQ(found.size(), 1U) << colour;
+        EXPECT_NEAR(found[0].begin, axis.x(start), 0.01);
+        EXPECT_NEAR(found[0].end, axis.x(end), 0.01);
+    };
+    expect_bar(paints[static_cast<std::size_t>(Paint::send)], layout.row_height - 1, 1, 2);
+    expect_bar(paints[static_cast<std::size_t>(Paint::receive)], layout.row_height - 1, 1, 3);
+    expect_bar(exposed_colour, layout.compute_height, 1, 3);
+    double const send =
+        bars(elements, paints[static_cast<std::size_t>(Paint::send)], layout.row_height - 1)[0].y;
+    double const receive =
+        bars(elements, paints[static_cast<std::size_t>(Paint::receive)], layout.row_height - 1)[0]
+            .y;
+    EXPECT_DOUBLE_EQ(receive - send, layout.band_height() + layout.band_gap + layout.row_height);
+}
+
 // F of microbatch 0 on rank 0, then, past the messages, on rank 1.
 TEST(DrawSvg, JoinsTheCriticalPath) {
     program::ProgramSet const set = chain(2, 1);
