@@ -78,6 +78,11 @@ void check(Case const& c, support::Random& random) {
     program::Schedule const train = generate(plan, ProgramKind::train);
     EXPECT_EQ(problems(train, ProgramKind::train), "") << print_schedule(train);
     EXPECT_EQ(problems(generate(plan, ProgramKind::evaluate), ProgramKind::evaluate), "");
+    if (c.turns == 1 || (c.name != "gpipe" && c.name != "breadth_first")) {
+        plan.receive_buffers = 1; // separate ones forward and backward
+        EXPECT_EQ(problems(train, ProgramKind::train), "") << print_schedule(train);
+        plan.receive_buffers = 0;
+    }
     program::Schedule const changed = support::edited(random, plan, train, 10);
     EXPECT_EQ(problems(changed, ProgramKind::train), "") << print_schedule(changed);
 }
