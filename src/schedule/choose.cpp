@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedule/choose.hpp"
 
+#include "schedule/exact.hpp"
 #include "schedule/fuse.hpp"
 #include "schedule/generators.hpp"
 #include "schedule/memory_room.hpp"
@@ -76,6 +77,7 @@ Choice choose(program::Plan const& plan, WorkGraph const& graph, ChooseOptions c
         chooser.offer_generated(std::string{name});
     chooser.offer("greedy", greedy(graph, options.greedy));
     chooser.offer("improved", improve(graph, chooser.schedule(), options.improve));
+    chooser.offer("beam", beam_search(graph, chooser.schedule(), options.beam_work_budget));
     return chooser.take();
 }
 

@@ -20,26 +20,18 @@ using Clock = std::chrono::steady_clock;
 
 class Search {
   public:
-    Search(WorkGraph const& graph, ExactOptions const& options)
-        : graph_{graph}, options_{options}, lanes_{graph}, branching_{graph, lanes_},
-          deadline_{Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                       std::chrono::duration<double>(options.seconds))} {
-        if (lanes_.lanes.size() > 16)
-            throw core::ConfigError{"the exact search is for at most 16 pairs of rank and chunk "
-                                    "(the graph has more)"};
-        Frontier const start = branching_.bounds().nothing_decided();
-        result_.schedule = improve(graph, greedy(graph, {.work_budget = options.work_budget}),
-                                   {.work_budget = options.work_budget});
-        result_.schedule.name = "exact";
+    /// `start` keeps the memory limits.
+    Search(WorkGraph const& graph, Schedule start, Clock::time_point deadline)
+        : graph_{graph}, lanes_{graph}, branching_{graph, lanes_}, deadline_{deadline} {
+        result_.schedule = std::move(start);
         result_.seconds = evaluate(graph, result_.schedule).seconds;
         least_found_ = result_.seconds;
         Heads heads;
-        result_.lower_bound = branching_.bounds().bound(start, heads);
+        result_.lower_bound = branching_.bounds().bound(nothing_decided(), heads);
         result_.lower_bound = std::max(result_.lower_bound, branching_.bounds().wire_bound(heads));
     }
 
-    Exact run() {
-        auto const most = static_cast<std::size_t>(options_.states);
+    Exact run(std::size_t most) {
         for (std::size_t width = 100; !closed(); width *= 10) {
             bool const complete = pass(std::min(width, most));
             if (complete || Clock::now() >= deadline_ || width >= most)
@@ -50,8 +42,16 @@ class Search {
         return std::move(result_);
     }
 
+    Schedule run_beam(std::size_t width) {
+        if (!closed())
+            pass(width);
+        return std::move(result_.schedule);
+    }
+
   private:
     bool closed() const { return result_.seconds <= result_.lower_bound * (1 + 1e-9); }
+
+    Frontier nothing_decided() const { return branching_.bounds().nothing_decided(); }
 
     /// States that reach this end are no better than what is known.
     double limit() const { return least_found_ * (1 - 1e-9); }
@@ -62,7 +62,7 @@ class Search {
     bool pass(std::size_t width) {
         steps_.clear();
         layers_.assign(3, StateLayer{lanes_.lanes.size()});
-        Frontier const start = branching_.bounds().nothing_decided();
+        Frontier const start = nothing_decided();
         branching_.write_values(start, values_);
         layer(0).add(start.lanes, values_, {.bound = result_.lower_bound}, steps_, {-1, {}});
         double left_out = no_memory_limit; // least bound of what was not followed
@@ -93,7 +93,7 @@ class Search {
     /// Follows the states of a layer; the least bound of those for which there was no time.
     double expand(StateLayer const& current, std::size_t decided) {
         double left_out = no_memory_limit;
-        Frontier frontier = branching_.bounds().nothing_decided();
+        Frontier frontier = nothing_decided();
         for (State const& state : current.states()) {
             if (state.dropped)
                 continue;
@@ -163,7 +163,6 @@ class Search {
     }
 
     WorkGraph const& graph_;
-    ExactOptions const& options_;
     WorkLanes lanes_;
     ExactBranching branching_;
     Clock::time_point deadline_;
@@ -174,10 +173,35 @@ class Search {
     std::vector<double> values_;
 };
 
+/// Blocked decisions are bits, four for each lane.
+constexpr std::size_t most_lanes = 16;
+
 } // namespace
 
 Exact exact(WorkGraph const& graph, ExactOptions const& options) {
-    return Search{graph, options}.run();
+    if (WorkLanes{graph}.lanes.size() > most_lanes)
+        throw core::ConfigError{"the exact search is for at most 16 pairs of rank and chunk (the "
+                                "graph has more)"};
+    auto const deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                             std::chrono::duration<double>(options.seconds));
+    Schedule start = improve(graph, greedy(graph, {.work_budget = options.work_budget}),
+                             {.work_budget = options.work_budget});
+    start.name = "exact";
+    return Search{graph, std::move(start), deadline}.run(static_cast<std::size_t>(options.states));
+}
+
+Schedule beam_search(WorkGraph const& graph, Schedule schedule, std::int64_t work_budget) {
+    // A state costs its three or so branches, each of which goes through all work; several chunks
+    // on a rank cost more of both.
+    WorkLanes const lanes{graph};
+    auto const work = 3.0 * static_cast<double>(graph.cells.size());
+    double const turns = static_cast<double>(lanes.lanes.size()) /
+                         static_cast<double>(std::max<std::int64_t>(graph.rank_count, 1));
+    double const width = static_cast<double>(work_budget) / (3 * work * work * turns * turns);
+    if (lanes.lanes.size() > most_lanes || width < 10)
+        return schedule;
+    return Search{graph, std::move(schedule), Clock::time_point::max()}.run_beam(
+        static_cast<std::size_t>(std::min(width, 1000.0)));
 }
 
 } // namespace evener::schedule

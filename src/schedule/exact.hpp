@@ -24,8 +24,8 @@
 namespace evener::schedule {
 
 struct ExactOptions {
-    double seconds = 20;             ///< for all passes together
-    std::int64_t states = 1'500'000; ///< per layer, a few hundred bytes each
+    double seconds = 20;           ///< for all passes together
+    std::int64_t states = 600'000; ///< per layer, a few hundred bytes each
     std::int64_t work_budget =
         2'000'000; ///< of the greedy search and the improvement it starts from
 };
@@ -43,5 +43,12 @@ struct Exact {
 /// Throws core::ConfigError where a rank cannot hold one microbatch, or for more than 16 pairs of
 /// rank and chunk.
 Exact exact(WorkGraph const& graph, ExactOptions const& options = {});
+
+/// One pass of the same search that keeps only the states with the least bounds: a schedule no
+/// slower than `schedule`, which must keep the memory limits. Deterministic; about `work_budget`
+/// pieces of work are looked at. Returns `schedule` where that is too little for the graph, or the
+/// graph has more than 16 pairs of rank and chunk.
+program::Schedule beam_search(WorkGraph const& graph, program::Schedule schedule,
+                              std::int64_t work_budget = 50'000'000);
 
 } // namespace evener::schedule

@@ -40,6 +40,18 @@ double work_seconds(Cell const& cell) {
                                                                       cell.seconds.backward_weight);
 }
 
+/// Whether any rank has cells of more than one chunk.
+bool several_chunks(WorkGraph const& graph) {
+    std::vector<core::ChunkId> chunks(static_cast<std::size_t>(graph.rank_count));
+    for (Cell const& cell : graph.cells) {
+        core::ChunkId& own = chunks[cell.rank.index()];
+        if (own.valid() && own != cell.chunk)
+            return true;
+        own = cell.chunk;
+    }
+    return false;
+}
+
 /// Windows of `scale` times the full ones, at least one cell.
 std::vector<std::int64_t> scaled(std::vector<std::int64_t> windows, double scale) {
     for (std::int64_t& window : windows)
@@ -127,6 +139,8 @@ program::Schedule greedy(WorkGraph const& graph, GreedyOptions const& options) {
         vary(&Rules::choice, Rules::Choice::turns, Rules::Choice::forward, Rules::Choice::backward);
         vary(&Rules::weights, Rules::Weights::early, Rules::Weights::fused, Rules::Weights::fill);
         vary(&Rules::patience, 0.25, 0.5, 1.0, 0.0);
+        if (!several_chunks(graph))
+            continue; // the rules below make no difference
         vary(&Rules::chunks, Rules::Chunks::deep, Rules::Chunks::runs);
         vary(&Rules::run, std::int64_t{2}, std::int64_t{4}, graph.rank_count, std::int64_t{1 << 30},
              std::int64_t{1});

@@ -10,7 +10,7 @@ namespace evener::schedule {
 struct GreedyOptions {
     /// Pieces of work that all tries together may place. Bounds the time, and unlike a limit in
     /// seconds gives the same schedule on every machine; the first try is always made.
-    std::int64_t work_budget = 4'000'000;
+    std::int64_t work_budget = 2'500'000;
 };
 
 /// A schedule that keeps the memory limits. Ties between rules go to the one tried first. Throws

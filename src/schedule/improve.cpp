@@ -2,6 +2,7 @@
 #include "schedule/improve.hpp"
 
 #include "schedule/critical_work.hpp"
+#include "schedule/greedy.hpp"
 #include "schedule/memory_room.hpp"
 #include "schedule/order_moves.hpp"
 #include "schedule/work_bounds.hpp"
@@ -40,21 +41,24 @@ class Improver {
     }
 
     Schedule run() {
-        std::int64_t idle = 0; // tries since the last improvement of the best
+        std::int64_t idle = 0; // tries since the walk last got faster
         while (best_seconds_ > goal_ && may_go_on()) {
-            if (try_change(run_.seconds) && run_.seconds < best_seconds_) {
+            double const before = run_.seconds;
+            idle = try_change(before) && run_.seconds < before ? 0 : idle + 1;
+            if (run_.seconds < best_seconds_) {
                 best_ = current_;
                 best_seconds_ = run_.seconds;
+            }
+            if (idle == patience) {
+                begin_walk();
                 idle = 0;
-            } else if (++idle % patience == 0) {
-                shake();
             }
         }
         return std::move(best_);
     }
 
   private:
-    /// Tries without improvement before the best is shaken.
+    /// Tries without improvement before another walk begins.
     static constexpr std::int64_t patience = 300;
     static constexpr std::int64_t most_shakes = 6;
 
@@ -72,10 +76,31 @@ class Improver {
         return steps;
     }
 
-    void shake() {
+    /// From the best, shaken; or from a list schedule under random rules.
+    void begin_walk() {
+        if (below(3) == 0) {
+            budget_ -= work_;
+            restore(list_schedule(graph_, random_rules()));
+            return;
+        }
         restore(best_);
         for (std::size_t i = 1 + below(most_shakes); i > 0 && may_go_on(); --i)
             try_change(no_memory_limit);
+    }
+
+    ListRules random_rules() {
+        ListRules rules;
+        rules.choice = static_cast<ListRules::Choice>(below(3));
+        rules.weights = static_cast<ListRules::Weights>(below(3));
+        rules.chunks = static_cast<ListRules::Chunks>(below(2));
+        rules.run = std::int64_t{1} << below(4);
+        rules.reserved = std::int64_t{1} << below(4);
+        rules.patience = 0.25 * static_cast<double>(below(5));
+        if (below(3) > 0)
+            for (std::int64_t const window : windows_)
+                rules.windows.push_back(window + static_cast<std::int64_t>(
+                                                     below(static_cast<std::size_t>(window) + 2)));
+        return rules;
     }
 
     void restore(Schedule const& schedule) {
@@ -149,6 +174,7 @@ class Improver {
     Schedule current_;
     Evaluation run_;
     std::vector<Place> path_;
+    std::vector<std::int64_t> windows_ = full_windows(graph_);
     Order before_;
     Schedule best_;
     double best_seconds_ = 0;

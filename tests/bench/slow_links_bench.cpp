@@ -5,6 +5,7 @@
 // the memory of 1F1B's first rank on every rank (16 microbatches), once with twice as much (32). A
 // table for people, then one JSON line:
 //   bin/slow_links_bench
+#include "schedule/exact.hpp"
 #include "schedule/generators.hpp"
 #include "schedule/greedy.hpp"
 #include "schedule/improve.hpp"
@@ -24,14 +25,13 @@ using namespace evener::schedule;
 struct Row {
     std::string name;
     bool two_chunks = false; ///< placed in a V
-    enum class From : std::uint8_t { generator, greedy, improved } from = From::generator;
+    enum class From : std::uint8_t { generator, greedy, searched } from = From::generator;
 };
 
 Row const rows[]{
-    {"1f1b", false, Row::From::generator},      {"zb-h1", false, Row::From::generator},
-    {"zb-v", true, Row::From::generator},       {"greedy", false, Row::From::greedy},
-    {"greedy, V", true, Row::From::greedy},     {"improved", false, Row::From::improved},
-    {"improved, V", true, Row::From::improved},
+    {"1f1b", false, Row::From::generator},  {"zb-h1", false, Row::From::generator},
+    {"zb-v", true, Row::From::generator},   {"greedy", false, Row::From::greedy},
+    {"greedy, V", true, Row::From::greedy}, {"beam", false, Row::From::searched},
 };
 
 constexpr std::array<std::pair<double, double>, 5> delays{
@@ -48,8 +48,8 @@ Entry run(Row const& row, Sites const& sites) {
     program::Schedule schedule = row.from == Row::From::generator
                                      ? generate(plan, program::ProgramKind::train)
                                      : greedy(graph);
-    if (row.from == Row::From::improved)
-        schedule = improve(graph, schedule, {.work_budget = 4'000'000});
+    if (row.from == Row::From::searched)
+        schedule = beam_search(graph, improve(graph, schedule), 200'000'000);
     return {evaluate(graph, schedule).seconds, lower_bound(graph)};
 }
 

@@ -11,7 +11,9 @@
 namespace evener::schedule {
 namespace {
 
-ChooseOptions const quick{.greedy = {.work_budget = 5'000}, .improve = {.work_budget = 20'000}};
+ChooseOptions const quick{.greedy = {.work_budget = 5'000},
+                          .improve = {.work_budget = 20'000},
+                          .beam_work_budget = 100'000};
 
 TEST(Choose, IsNeverSlowerThanAGeneratorThatFits) {
     GraphShape const shape{

@@ -27,7 +27,7 @@ TEST(Improve, IsNeverSlowerAndKeepsLimits) {
         support::Random random{seed};
         WorkGraph const graph = random_graph(random, shape).graph;
         program::Schedule const start = list_schedule(graph, {});
-        program::Schedule const end = improve(graph, start, {.work_budget = 100'000});
+        program::Schedule const end = improve(graph, start, {.work_budget = 30'000});
         EXPECT_LE(evaluate(graph, end).seconds, evaluate(graph, start).seconds);
         expect_within_limits(graph, end);
     }
@@ -40,7 +40,7 @@ TEST(Improve, DependsOnSeedAndBudgetAlone) {
         WorkGraph const graph = random_graph(random, {.max_ranks = 4, .max_chunks = 2}).graph;
         program::Schedule const start = list_schedule(graph, {});
         auto const improved = [&](std::uint64_t own_seed) {
-            return improve(graph, start, {.seed = own_seed, .work_budget = 100'000}).ranks;
+            return improve(graph, start, {.seed = own_seed, .work_budget = 30'000}).ranks;
         };
         EXPECT_EQ(improved(1), improved(1));
         different += improved(1) != improved(2);
