@@ -47,6 +47,8 @@ void Board::wait(core::InstructionId id) {
     if (!done(id) && !failed()) {
         std::unique_lock lock{mutex_};
         ++waiting_;
+        changes_.fetch_add(1, std::memory_order_release);
+        changed_.notify_all();
         changed_.wait(lock, [&] { return done(id) || failed(); });
         --waiting_;
     }

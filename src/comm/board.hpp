@@ -41,7 +41,8 @@ class Board {
     /// Marks it ended and wakes all who wait.
     void publish(core::InstructionId id);
 
-    /// Sleeps until the instruction has ended. Throws the failure if there is one.
+    /// Sleeps until the instruction has ended. Throws the failure if there is one. That somebody
+    /// begins to wait is a change too: the transport looks closer then.
     void wait(core::InstructionId id);
     void wait(std::span<core::InstructionId const> ids);
     /// Whether a thread sleeps in wait: its core is free.
@@ -52,7 +53,7 @@ class Board {
     bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
     void rethrow_failure();
 
-    /// Counts publications and failures.
+    /// Counts publications, failures and beginnings of waits.
     std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
     /// Sleeps until changes() is no longer `seen`, or for `limit` where given.
     void wait_for_change(std::uint64_t seen,

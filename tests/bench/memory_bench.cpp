@@ -34,8 +34,11 @@ int main() {
     config.sequence_length = 64;
     model::Model const model{config};
     double const before = status_bytes("VmRSS");
-    bench::Training training{mpi, transport, model,
-                             bench::chain_plan(model, {0}, 2, 1, core::DType::float32), 2};
+    bench::Training training{mpi,
+                             transport,
+                             model,
+                             bench::chain_plan(model, {0}, 2, 1, core::DType::float32),
+                             {.threads = 2}};
     training.step();
     training.step();
     double const grown = status_bytes("VmHWM") - before;

@@ -166,7 +166,7 @@ class Bench {
 
   private:
     planner::Profile calibrate(model::Model const& model) {
-        bench::Training training{mpi_, transport_, model, make_plan(model, {"1f1b", {0, 1}}), 1};
+        bench::Training training{mpi_, transport_, model, make_plan(model, {"1f1b", {0, 1}})};
         auto const measured = run_steps(mpi_, training);
         return planner::measured_profile(training.session().sets(), model, measured,
                                          cluster::measure_network(mpi_.world()));
@@ -175,7 +175,7 @@ class Bench {
     void predict(std::string const& name, model::Model const& model,
                  planner::Profile const& profile, program::Plan const& plan) {
         program::Costs const costs = planner::costs_of(profile, plan, model);
-        bench::Training training{mpi_, transport_, model, plan, 1};
+        bench::Training training{mpi_, transport_, model, plan};
         program::ProgramSet const& set = training.session().sets();
         double const predicted =
             simulated(set, program::instruction_seconds(costs, set), costs.network);

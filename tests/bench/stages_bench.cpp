@@ -85,7 +85,7 @@ int main() {
     // The head weighs as much as a few layers, so the second stage has fewer of them.
     program::Plan const plan =
         bench::chain_plan(model, {0, 10}, microbatches, 1, core::DType::float32);
-    bench::Training training{mpi, transport, model, plan, 1};
+    bench::Training training{mpi, transport, model, plan};
     training.step();
     training.step();
     std::vector<double> shares;

@@ -99,9 +99,11 @@ void measure(comm::MpiSession const& mpi, comm::Transport& transport, core::DTyp
     std::vector<double> all;
     double products = 0;
     {
-        bench::Training training{mpi, transport, model,
+        bench::Training training{mpi,
+                                 transport,
+                                 model,
                                  bench::chain_plan(model, {0}, sequences, sequences, type),
-                                 threads};
+                                 {.threads = threads}};
         if (!training.device().supports(type)) {
             fmt::print("{{\"bench\": \"step\", \"type\": \"{}\", \"skipped\": \"this processor "
                        "does not compute in it\"}}\n",

@@ -57,10 +57,11 @@ std::int64_t HashedTokens::valid_targets(std::int64_t, std::int64_t) const {
 }
 
 Training::Training(comm::MpiSession const& mpi, comm::Transport& transport,
-                   model::Model const& model, program::Plan const& plan, int threads,
-                   double work_seconds)
-    : mpi_{mpi}, device_{device::open_device(device::Backend::host, {threads})}, cache_{*device_},
-      tokens_{model.config().vocabulary} {
+                   model::Model const& model, program::Plan const& plan,
+                   TrainingOptions const& options)
+    : mpi_{mpi}, device_{device::open_device(device::Backend::host, {options.threads})},
+      cache_{*device_}, tokens_{model.config().vocabulary} {
+    auto const rank = static_cast<std::size_t>(mpi.rank());
     std::int64_t const mine =
         runtime::prepare_plan(cache_, plan, model, core::RankId{mpi.rank()}, true);
     std::vector<std::int64_t> workspace;
@@ -68,14 +69,16 @@ Training::Training(comm::MpiSession const& mpi, comm::Transport& transport,
          comm::all_gather_values(mpi.world(), std::span<std::int64_t const>{&mine, 1}))
         workspace.push_back(bytes.front());
     auto const lower = [&](program::ProgramKind kind) {
-        return schedule::lower(plan, model, schedule::generate(plan, kind), {kind, workspace, 2});
+        bool const given = options.schedule != nullptr && kind == program::ProgramKind::train;
+        return schedule::lower(
+            plan, model, given ? *options.schedule : schedule::generate(plan, kind),
+            {.kind = kind, .device_workspace_bytes = workspace, .costs = options.costs});
     };
     program::ProgramSet train = lower(program::ProgramKind::train);
     std::vector<double> rehearsal;
-    if (work_seconds > 0)
+    if (double const work = options.work_seconds; work > 0)
         rehearsal = program::instruction_seconds(
-            program::uniform_costs(plan, {work_seconds, work_seconds, work_seconds, work_seconds}),
-            train)[static_cast<std::size_t>(mpi.rank())];
+            program::uniform_costs(plan, {work, work, work, work}), train)[rank];
     session_.reset(new runtime::Session{{.rank = core::RankId{mpi.rank()},
                                          .model = model,
                                          .cache = cache_,
@@ -83,7 +86,7 @@ Training::Training(comm::MpiSession const& mpi, comm::Transport& transport,
                                          .train = std::move(train),
                                          .evaluate = lower(program::ProgramKind::evaluate),
                                          .device_workspace_bytes = mine,
-                                         .arena = {threads},
+                                         .arena = {options.threads},
                                          .rehearsal_seconds = std::move(rehearsal)}});
     runtime::initialize_parameters(*session_, 1);
     runtime::StepState& state = session_->state();

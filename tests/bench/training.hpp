@@ -5,6 +5,8 @@
 
 #include "comm/mpi_session.hpp"
 #include "device/plugin.hpp"
+#include "program/costs.hpp"
+#include "program/schedule.hpp"
 #include "runtime/session.hpp"
 
 #include <memory>
@@ -32,12 +34,19 @@ class HashedTokens final : public runtime::TokenSource {
     std::int64_t vocabulary_;
 };
 
+struct TrainingOptions {
+    int threads = 1;
+    program::Schedule const* schedule = nullptr; ///< null: the plan's generator makes it
+    program::Costs const* costs = nullptr;       ///< for the number of buffers
+    /// Not 0: the computations of the schedule sleep for so long instead of computing, and all
+    /// others take no time.
+    double work_seconds = 0;
+};
+
 class Training {
   public:
-    /// With `work_seconds`, the computations of the schedule sleep for so long instead of
-    /// computing, and all others take no time.
     Training(comm::MpiSession const& mpi, comm::Transport& transport, model::Model const& model,
-             program::Plan const& plan, int threads, double work_seconds = 0);
+             program::Plan const& plan, TrainingOptions const& options = {});
 
     /// Seconds of one training step, from a barrier to the end on this rank.
     double step();
