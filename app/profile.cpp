@@ -9,6 +9,7 @@
 #include "runtime/plan_conversion.hpp"
 #include "runtime/step_measurement.hpp"
 #include "runtime/trainer.hpp"
+#include "schedule/generators.hpp"
 
 #include "app/job_setup.hpp"
 #include "app/profile_choice.hpp"
@@ -56,13 +57,13 @@ std::vector<program::Measurement> run_steps(comm::MpiSession const& mpi, runtime
 
 /// Microseconds per sequence of each kind of layer, one line per rank and kind.
 std::string table(planner::Profile const& profile) {
-    std::string text =
-        fmt::format("{:>5} {:<14} {:>12} {:>12} {:>12}\n", "rank", "layer", "F", "B", "W");
+    std::string text = fmt::format("{:>5} {:<14} {:>12} {:>12} {:>12} {:>12}\n", "rank", "layer",
+                                   "F", "B", "W", "BW");
     for (std::size_t r = 0; r < profile.ranks.size(); ++r)
         for (auto const& [kind, seconds] : profile.ranks[r].layers)
-            text += fmt::format("{:>5} {:<14} {:>12.1f} {:>12.1f} {:>12.1f}\n", r, kind,
+            text += fmt::format("{:>5} {:<14} {:>12.1f} {:>12.1f} {:>12.1f} {:>12.1f}\n", r, kind,
                                 1e6 * seconds.forward, 1e6 * seconds.backward_input,
-                                1e6 * seconds.backward_weight);
+                                1e6 * seconds.backward_weight, 1e6 * seconds.backward);
     return text;
 }
 
@@ -96,9 +97,18 @@ core::ExitCode run(comm::MpiSession const& mpi, ProfileOptions const& options) {
     runtime::initialize_parameters(*session, job.run.seed);
     io::SampleOrder const order{data.train->samples(), job.run.seed, job.data.shuffle};
     runtime::TrainingTokens const tokens{*data.train, order, job.train.batch_size, 0, 0};
-    planner::Profile const profile = planner::measured_profile(
-        session->sets(), model, run_steps(mpi, *session, tokens, options.steps),
-        cluster::measure_network(mpi.world()));
+    std::vector<planner::CalibrationRun> runs;
+    runs.push_back({session->sets(), run_steps(mpi, *session, tokens, options.steps)});
+    program::Plan split = plan;
+    split.split_backward = true;
+    together(mpi, true, [&] {
+        session->exchange_train(make_train_programs(
+            split, model, schedule::generate(split, program::ProgramKind::train), lowering));
+    });
+    core::log::root(core::log::Level::info, "the same with backwards in halves");
+    runs.push_back({session->sets(), run_steps(mpi, *session, tokens, options.steps)});
+    planner::Profile const profile =
+        planner::measured_profile(runs, model, cluster::measure_network(mpi.world()));
     std::string const file =
         options.output.empty() ? job.run.out + "/profile.json" : options.output;
     together(mpi, mpi.rank() == 0, [&] {

@@ -38,7 +38,7 @@ void StepTracer::after_pass(std::int64_t step) {
     }
     profile_ = initial_;
     if (traced(step + 1)) {
-        profile_ = planner::measured_profile(session_.sets(), session_.model(), {measured},
+        profile_ = planner::measured_profile({{session_.sets(), {measured}}}, session_.model(),
                                              initial_.network);
         profile_.source = fmt::format("layer times of step {}", step);
     }

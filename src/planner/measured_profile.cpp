@@ -25,44 +25,65 @@ double median(std::vector<double> values) {
     return *middle;
 }
 
-/// Median over the steps of seconds per amount; 0 where there was none.
+using Runs = std::vector<CalibrationRun>;
+
+/// Median over all steps of seconds per amount; 0 where there was none. `pick` gets a run's set and
+/// a step.
 template <class Pick>
-double median_rate(std::vector<Measurement> const& steps, Pick const& pick) {
+double median_rate(Runs const& runs, Pick const& pick) {
     std::vector<double> rates;
-    for (Measurement const& step : steps)
-        if (Spent const spent = pick(step); spent.amount > 0)
-            rates.push_back(spent.seconds / spent.amount);
+    for (CalibrationRun const& run : runs)
+        for (Measurement const& step : run.steps)
+            if (Spent const spent = pick(run.set, step); spent.amount > 0)
+                rates.push_back(spent.seconds / spent.amount);
     return median(rates);
 }
 
-/// All layers of a kind on one rank in one step.
-Spent of_kind(model::Model const& model, std::string const& kind, std::size_t rank,
-              Spent program::LayerSpent::*phase, Measurement const& step) {
-    Spent sum;
-    for (std::int64_t l = 0; l < model.layer_count(); ++l)
-        if (model.layer(LayerId{l}).kind() == kind)
-            sum += step.ranks[rank].layers[static_cast<std::size_t>(l)].*phase;
-    return sum;
-}
+/// The layers of each kind on one rank, with the backward whole and in halves.
+class LayerRates {
+  public:
+    LayerRates(Runs const& runs, model::Model const& model, std::size_t rank)
+        : runs_{runs}, model_{model}, rank_{rank} {}
 
-std::map<std::string, LayerSeconds> layers_of(model::Model const& model, std::size_t rank,
-                                              std::vector<Measurement> const& steps) {
-    std::map<std::string, LayerSeconds> layers;
-    for (std::int64_t l = 0; l < model.layer_count(); ++l) {
-        std::string const kind{model.layer(LayerId{l}).kind()};
-        auto const rate = [&](Spent program::LayerSpent::*phase) {
-            return median_rate(steps, [&](Measurement const& step) {
-                return of_kind(model, kind, rank, phase, step);
-            });
-        };
-        LayerSeconds const seconds{rate(&program::LayerSpent::forward),
-                                   rate(&program::LayerSpent::backward_input),
-                                   rate(&program::LayerSpent::backward_weight)};
-        if (seconds.sum() > 0)
-            layers[kind] = seconds;
+    LayerSeconds of(std::string const& kind) const {
+        using program::LayerSpent;
+        LayerSeconds seconds;
+        seconds.forward = rate(kind, &LayerSpent::forward, Backward::any);
+        double const input = rate(kind, &LayerSpent::backward_input, Backward::fused);
+        double const weight = rate(kind, &LayerSpent::backward_weight, Backward::fused);
+        seconds.backward_input = rate(kind, &LayerSpent::backward_input, Backward::split);
+        seconds.backward_weight = rate(kind, &LayerSpent::backward_weight, Backward::split);
+        seconds.backward = input + weight;
+        if (seconds.backward == 0)
+            seconds.backward = seconds.backward_input + seconds.backward_weight;
+        if (seconds.backward_input + seconds.backward_weight == 0) {
+            seconds.backward_input = input;
+            seconds.backward_weight = weight;
+        }
+        return seconds;
     }
-    return layers;
-}
+
+  private:
+    enum class Backward : std::uint8_t { any, fused, split };
+
+    double rate(std::string const& kind, Spent program::LayerSpent::*phase,
+                Backward backward) const {
+        return median_rate(runs_, [&](ProgramSet const& set, Measurement const& step) {
+            Spent sum;
+            if (backward != Backward::any &&
+                (backward == Backward::split) != set.plan.split_backward)
+                return sum;
+            for (std::int64_t l = 0; l < model_.layer_count(); ++l)
+                if (model_.layer(LayerId{l}).kind() == kind)
+                    sum += step.ranks[rank_].layers[static_cast<std::size_t>(l)].*phase;
+            return sum;
+        });
+    }
+
+    Runs const& runs_;
+    model::Model const& model_;
+    std::size_t rank_;
+};
 
 /// Seconds and number of a rank's instructions of some kind, with what it says of their amount.
 template <class Op, class Amount>
@@ -91,24 +112,32 @@ Spent overhead(ProgramSet const& set, std::size_t rank, Measurement const& step)
     return sum;
 }
 
-RankProfile profile_of_rank(ProgramSet const& set, model::Model const& model, std::size_t rank,
-                            std::vector<Measurement> const& steps) {
+RankProfile profile_of_rank(Runs const& runs, model::Model const& model, std::size_t rank) {
     RankProfile profile;
-    profile.layers = layers_of(model, rank, steps);
+    LayerRates const rates{runs, model, rank};
+    for (std::int64_t l = 0; l < model.layer_count(); ++l) {
+        std::string const kind{model.layer(LayerId{l}).kind()};
+        if (LayerSeconds const seconds = rates.of(kind); seconds.sum() > 0)
+            profile.layers[kind] = seconds;
+    }
     profile.boundary_seconds_per_byte =
-        median_rate(steps, [&](Measurement const& step) { return step.ranks[rank].boundaries; });
+        median_rate(runs, [&](ProgramSet const&, Measurement const& step) {
+            return step.ranks[rank].boundaries;
+        });
     profile.instruction_seconds =
-        median_rate(steps, [&](Measurement const& step) { return overhead(set, rank, step); });
-    auto const owned = [&](auto const& op) {
-        return static_cast<double>(
-            set.buckets[op.bucket.index()].shard_of(set.programs[rank].rank).size());
+        median_rate(runs, [&](ProgramSet const& set, Measurement const& step) {
+            return overhead(set, rank, step);
+        });
+    auto const owned_rate = [&]<class Op>(Op) {
+        return median_rate(runs, [&](ProgramSet const& set, Measurement const& step) {
+            return of_instructions<Op>(set, rank, step, [&](Op const& op) {
+                return static_cast<double>(
+                    set.buckets[op.bucket.index()].shard_of(set.programs[rank].rank).size());
+            });
+        });
     };
-    profile.measure_seconds_per_element = median_rate(steps, [&](Measurement const& step) {
-        return of_instructions<program::MeasureGradients>(set, rank, step, owned);
-    });
-    profile.update_seconds_per_element = median_rate(steps, [&](Measurement const& step) {
-        return of_instructions<program::UpdateParameters>(set, rank, step, owned);
-    });
+    profile.measure_seconds_per_element = owned_rate(program::MeasureGradients{});
+    profile.update_seconds_per_element = owned_rate(program::UpdateParameters{});
     return profile;
 }
 
@@ -149,76 +178,115 @@ void complete(std::vector<RankProfile>& ranks) {
     }
 }
 
-/// Seconds and bytes of the messages between two ranks for which the receiver waited: its compute
-/// queue had nothing to do when they arrived.
+/// Seconds and bytes of messages between two ranks.
 using PairSamples = std::map<std::pair<RankId, RankId>, std::vector<std::pair<double, double>>>;
 
-/// End of the last computation before the one that uses the message of a Receive.
-double idle_since(ProgramSet const& set, program::Timeline const& timeline,
-                  schedule::Place receive) {
-    program::Program const& program = set.programs[receive.rank.index()];
-    auto const& list = program.instructions;
-    double end = 0;
-    for (std::size_t i = receive.instruction.index() + 1; i < list.size(); ++i) {
-        if (program.queues[list[i].queue.index()].kind != program::QueueKind::compute)
-            continue;
-        for (std::size_t j = i; j-- > 0;)
-            if (program.queues[list[j].queue.index()].kind == program::QueueKind::compute) {
-                end = timeline.ranks[receive.rank.index()][j].end;
-                break;
-            }
-        break;
-    }
-    return end;
-}
+/// Computations around the messages of one rank.
+class Neighbours {
+  public:
+    Neighbours(program::Program const& program, std::vector<Span> const& spans)
+        : program_{program}, spans_{spans} {}
 
-PairSamples samples_of(ProgramSet const& set, std::vector<Measurement> const& steps) {
-    PairSamples samples;
-    auto const meetings = schedule::find_meetings(set);
-    for (Measurement const& step : steps)
-        for (auto const& [send, receive] : meetings.messages) {
-            Span const sent = step.timeline.ranks[send.rank.index()][send.instruction.index()];
-            Span const received =
-                step.timeline.ranks[receive.rank.index()][receive.instruction.index()];
-            if (idle_since(set, step.timeline, receive) > received.end)
-                continue;
-            auto const& op = std::get<program::Send>(
-                set.programs[send.rank.index()].instructions[send.instruction.index()].operation);
-            samples[{send.rank, receive.rank}].push_back(
-                {received.end - std::max(sent.start, received.start),
-                 static_cast<double>(op.bytes)});
+    bool computes(std::size_t i) const {
+        return program_.queues[program_.instructions[i].queue.index()].kind ==
+               program::QueueKind::compute;
+    }
+    /// End of what made the message that a Send takes away: it stands before it in the list.
+    double made(std::size_t send) const {
+        std::size_t i = send;
+        while (!computes(--i)) {
         }
+        return spans_[i].end;
+    }
+    /// The computation that waits for a Receive: the next in the list.
+    std::size_t consumer(std::size_t receive) const {
+        std::size_t i = receive;
+        while (!computes(++i)) {
+        }
+        return i;
+    }
+    double start(std::size_t i) const { return spans_[i].start; }
+    /// When the rank had nothing else to do any more before computation `i`: the one before has
+    /// ended, and so have the other instructions that it waits for.
+    double idle_before(std::size_t i, std::size_t except) const {
+        double since = 0;
+        for (core::InstructionId const id : program_.instructions[i].after)
+            if (id.index() != except)
+                since = std::max(since, spans_[id.index()].end);
+        for (std::size_t j = i; j-- > 0;)
+            if (computes(j))
+                return std::max(since, spans_[j].end);
+        return since;
+    }
+
+  private:
+    program::Program const& program_;
+    std::vector<Span> const& spans_;
+};
+
+/// Of the messages that nothing but the way to their receiver held back: the sender sent at once,
+/// and the receiver had posted its Receive and was idle.
+PairSamples samples_of(Runs const& runs) {
+    PairSamples samples;
+    for (CalibrationRun const& run : runs) {
+        auto const meetings = schedule::find_meetings(run.set);
+        for (Measurement const& step : run.steps)
+            for (auto const& [send, receive] : meetings.messages) {
+                std::size_t const s = send.instruction.index();
+                std::size_t const r = receive.instruction.index();
+                auto const& sent = step.timeline.ranks[send.rank.index()];
+                auto const& received = step.timeline.ranks[receive.rank.index()];
+                Neighbours const sender{run.set.programs[send.rank.index()], sent};
+                Neighbours const receiver{run.set.programs[receive.rank.index()], received};
+                double const made = sender.made(s);
+                std::size_t const consumer = receiver.consumer(r);
+                if (received[r].start > made || receiver.idle_before(consumer, r) > made)
+                    continue;
+                auto const& op = std::get<program::Send>(
+                    run.set.programs[send.rank.index()].instructions[s].operation);
+                samples[{send.rank, receive.rank}].push_back(
+                    {receiver.start(consumer) - made, static_cast<double>(op.bytes)});
+            }
+    }
     return samples;
 }
 
-/// What the run's messages say about wires.
+/// What the run's messages say about wires. The bandwidth stays; what a message took beyond it is
+/// latency, unless that were less than none.
 void fit_wires(program::Network& network, PairSamples const& samples) {
     for (auto const& [pair, values] : samples) {
         std::int32_t const index = network.wire_between(pair.first, pair.second);
         if (index < 0)
             continue;
         program::Wire& wire = network.wires[static_cast<std::size_t>(index)];
-        std::vector<double> rates;
-        for (auto const& [seconds, bytes] : values)
-            if (bytes > 0)
-                rates.push_back(std::max(0.0, seconds - wire.latency_seconds) / bytes);
-        if (!rates.empty())
-            wire.seconds_per_byte = median(rates);
+        std::vector<double> seconds;
+        std::vector<double> bytes;
+        for (auto const& [taken, size] : values) {
+            seconds.push_back(taken);
+            bytes.push_back(size);
+        }
+        double const latency = median(seconds) - median(bytes) * wire.seconds_per_byte;
+        if (latency < 0 && median(bytes) > 0)
+            wire.seconds_per_byte = median(seconds) / median(bytes);
+        wire.latency_seconds = std::max(0.0, latency);
     }
 }
 
 } // namespace
 
-Profile measured_profile(ProgramSet const& set, model::Model const& model,
-                         std::vector<Measurement> const& steps, program::Network network) {
-    EVENER_EXPECT(!steps.empty());
+Profile measured_profile(std::vector<CalibrationRun> const& runs, model::Model const& model,
+                         program::Network network) {
+    EVENER_EXPECT(!runs.empty());
     Profile profile;
-    for (std::size_t r = 0; r < set.programs.size(); ++r)
-        profile.ranks.push_back(profile_of_rank(set, model, r, steps));
+    std::size_t steps = 0;
+    for (CalibrationRun const& run : runs)
+        steps += run.steps.size();
+    for (std::size_t r = 0; r < runs.front().set.programs.size(); ++r)
+        profile.ranks.push_back(profile_of_rank(runs, model, r));
     complete(profile.ranks);
-    fit_wires(network, samples_of(set, steps));
+    fit_wires(network, samples_of(runs));
     profile.network = std::move(network);
-    profile.source = fmt::format("{} steps under {}", steps.size(), set.plan.schedule);
+    profile.source = fmt::format("{} steps under {}", steps, runs.front().set.plan.schedule);
     return profile;
 }
 

@@ -20,9 +20,9 @@ Profile estimated_profile(model::Model const& model, std::vector<double> const& 
             model::Layer const& layer = model.layer(LayerId{l});
             double const seconds = layer.forward_flops() / (1e9 * rate);
             LayerSeconds& entry = rank.layers[std::string{layer.kind()}];
-            entry = {seconds, seconds, seconds};
+            entry = {seconds, seconds, seconds, 2 * seconds};
             if (layer.gradients_in_backward_input())
-                entry = {0, 3 * seconds, 0}; // the head does all of its work there
+                entry = {0, 3 * seconds, 0, 3 * seconds}; // the head does all of its work there
         }
     }
     profile.network = program::free_network(std::ssize(gflops));
@@ -78,6 +78,7 @@ program::Costs costs_of(Profile const& profile, program::Plan const& plan,
                 sum.forward += layer.forward;
                 sum.backward_input += layer.backward_input;
                 sum.backward_weight += layer.backward_weight;
+                sum.backward += layer.backward;
             }
             auto const n = static_cast<double>(sequences);
             double const copies =
@@ -86,8 +87,7 @@ program::Costs costs_of(Profile const& profile, program::Plan const& plan,
             own.forward = n * sum.forward + copies + rank.instruction_seconds;
             own.backward_input = n * sum.backward_input + copies + rank.instruction_seconds;
             own.backward_weight = n * sum.backward_weight + rank.instruction_seconds;
-            own.backward =
-                n * (sum.backward_input + sum.backward_weight) + copies + rank.instruction_seconds;
+            own.backward = n * sum.backward + copies + rank.instruction_seconds;
         }
     }
     return costs;

@@ -15,13 +15,15 @@
 
 namespace evener::planner {
 
-/// Seconds per sequence.
+/// Seconds per sequence. The halves of a backward are slower than the whole: what leads from one to
+/// the other goes through memory.
 struct LayerSeconds {
     double forward = 0;
-    double backward_input = 0;
-    double backward_weight = 0;
+    double backward_input = 0;  ///< in an instruction of its own
+    double backward_weight = 0; ///< likewise
+    double backward = 0;        ///< both, fused
 
-    double sum() const { return forward + backward_input + backward_weight; }
+    double sum() const { return forward + backward; }
 };
 
 struct RankProfile {
@@ -42,12 +44,20 @@ struct Profile {
 /// Copies, updates and messages are free.
 Profile estimated_profile(model::Model const& model, std::vector<double> const& gflops);
 
-/// From steps of one set of programs. Each figure is the median over the steps of the mean within
-/// the step. A rank that had no layer of a kind gets another rank's seconds, scaled by how the two
-/// compare in the kinds that both had. `network` gives latencies and bandwidths of all pairs; pairs
-/// that had messages in the run keep the latency and get the bandwidth that these showed.
-Profile measured_profile(program::ProgramSet const& set, model::Model const& model,
-                         std::vector<program::Measurement> const& steps, program::Network network);
+/// Steps of one set of programs.
+struct CalibrationRun {
+    program::ProgramSet set;
+    std::vector<program::Measurement> steps;
+};
+
+/// From runs of one plan, with the backward whole or in halves; what only one of the two would show
+/// is taken from the other where there is no such run. Each figure is the median over the steps of
+/// the mean within the step. A rank that had no layer of a kind gets another rank's seconds, scaled
+/// by how the two compare in the kinds that both had. `network` gives latencies and bandwidths of
+/// all pairs; those of pairs that had messages are adapted to what these showed, from the end of
+/// the computation that made a message to the start of one that did nothing but wait for it.
+Profile measured_profile(std::vector<CalibrationRun> const& runs, model::Model const& model,
+                         program::Network network);
 
 /// What the plan costs. The plan's ranks must be those of the profile.
 program::Costs costs_of(Profile const& profile, program::Plan const& plan,

@@ -49,7 +49,7 @@ class Reader {
             refuse("'layers' must be a table of kinds of layers");
         for (auto const& [kind, entry] : layers.items())
             result.layers[kind] = {seconds(entry, "forward"), seconds(entry, "backward_input"),
-                                   seconds(entry, "backward_weight")};
+                                   seconds(entry, "backward_weight"), seconds(entry, "backward")};
         result.boundary_seconds_per_byte = seconds(object, "boundary_seconds_per_byte");
         result.instruction_seconds = seconds(object, "instruction_seconds");
         result.measure_seconds_per_element = seconds(object, "measure_seconds_per_element");
@@ -84,7 +84,8 @@ json to_json(RankProfile const& rank) {
     for (auto const& [kind, seconds] : rank.layers)
         layers[kind] = {{"forward", seconds.forward},
                         {"backward_input", seconds.backward_input},
-                        {"backward_weight", seconds.backward_weight}};
+                        {"backward_weight", seconds.backward_weight},
+                        {"backward", seconds.backward}};
     return {{"layers", layers},
             {"boundary_seconds_per_byte", rank.boundary_seconds_per_byte},
             {"instruction_seconds", rank.instruction_seconds},

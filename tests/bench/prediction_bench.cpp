@@ -165,11 +165,17 @@ class Bench {
     }
 
   private:
+    /// Steps under 1F1B with the backward whole, and as many with it in halves.
     planner::Profile calibrate(model::Model const& model) {
-        bench::Training training{mpi_, transport_, model, make_plan(model, {"1f1b", {0, 1}})};
-        auto const measured = run_steps(mpi_, training);
-        return planner::measured_profile(training.session().sets(), model, measured,
-                                         cluster::measure_network(mpi_.world()));
+        std::vector<planner::CalibrationRun> runs;
+        for (bool const split : {false, true}) {
+            program::Plan plan = make_plan(model, {"1f1b", {0, 1}});
+            plan.split_backward = split;
+            bench::Training training{mpi_, transport_, model, plan};
+            auto steps = run_steps(mpi_, training);
+            runs.push_back({training.session().sets(), std::move(steps)});
+        }
+        return planner::measured_profile(runs, model, cluster::measure_network(mpi_.world()));
     }
 
     void predict(std::string const& name, model::Model const& model,
