@@ -37,6 +37,7 @@ class Lowering {
             return fitting(fewest, fewest);
         AllBuffers wanted = fewest;
         wanted.receive.otherwise += 1; // one message can arrive while the one before is used
+        wanted.send.otherwise += 1;    // ... or be made while the one before leaves
         for (auto& [link, count] : wanted.receive.counts)
             ++count;
         if (options_.costs == nullptr)
@@ -45,7 +46,7 @@ class Lowering {
         ProgramSet const free = lower(without_limit());
         Simulation const best = simulate(free);
         if (simulate(set).seconds > best.seconds * (1 + 1e-6))
-            wanted = at_least(fewest, counts_without_stall(free, best));
+            wanted = at_least(wanted, counts_without_stall(free, best));
         return fitting(fewest, wanted);
     }
 
@@ -104,12 +105,12 @@ class Lowering {
         }
     }
 
-    static AllBuffers at_least(AllBuffers fewest, BufferCounts const& counts) {
+    static AllBuffers at_least(AllBuffers buffers, BufferCounts const& counts) {
         for (auto const& [link, count] : counts.receive)
-            fewest.receive.counts[link] = std::max(count, fewest.receive.of(link));
+            buffers.receive.counts[link] = std::max(count, buffers.receive.of(link));
         for (auto const& [link, count] : counts.send)
-            fewest.send.counts[link] = std::max(count, fewest.send.of(link));
-        return fewest;
+            buffers.send.counts[link] = std::max(count, buffers.send.of(link));
+        return buffers;
     }
 
     /// Ranks whose arena is larger than they may have.

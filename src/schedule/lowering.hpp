@@ -16,11 +16,12 @@
 //
 // Buffers of a link. A receive buffer is taken from the moment when a message may leave until its
 // consumer has ended, a send buffer from the start of the producer until the message has left.
-// Without costs each link gets one receive buffer more than the smallest number that cannot block,
-// and one send buffer. With costs the programs are simulated: where that makes the pass longer than
-// buffers without limit would, each link gets as many as keep its messages from waiting for one
-// (which includes what hides a link's latency), or what fits the ranks' memory, but never less than
-// the smallest number that cannot block.
+// Each end of a link gets one buffer more than the smallest number that cannot block (one for
+// sends), so that a message can arrive, or be made, while the one before is used or leaves. With
+// costs the programs are simulated: where that makes the pass longer than buffers without limit
+// would, each link gets as many as keep its messages from waiting for one (which includes what
+// hides a link's latency). Where the ranks' memory does not suffice they get what fits, but never
+// less than the smallest number that cannot block.
 
 #include "program/costs.hpp"
 #include "program/program.hpp"

@@ -159,7 +159,9 @@ class Run {
             return;
         own.gone = true;
         double const left = leave(message.path, message.send, now, &own.wire_blocker);
-        end(message.send, left);
+        // A sender that had to wait for its receiver learns late that the message is gone.
+        bool const awaited = state(message.receive).start > state(message.send).start;
+        end(message.send, left + (awaited ? message.path.latency_seconds : 0));
         state(message.receive).arrival = left + message.path.latency_seconds;
         arrive(message.receive);
     }

@@ -5,7 +5,8 @@
 //
 // - A message can leave when its Send and its Receive have both started; it takes its wire in the
 //   order in which messages get ready, and occupies it for bytes x seconds_per_byte. The Send ends
-//   when the message has left, the Receive when it has arrived, latency later.
+//   when the message has left, or, where it had to wait for its Receive, latency later; the Receive
+//   when the message has arrived, latency after it has left.
 // - A collective on parameters is a direct exchange: each contributor's part for each owner (or
 //   each owner's part for each holder) is a message that can leave when both have started. A
 //   participant ends when all of its own have left and arrived and every participant has started.
@@ -44,7 +45,7 @@ struct Simulation {
     program::Timeline timeline;
     double seconds = 0; ///< of the pass
     /// From the first instruction to the one that ends last; each waits for the one before.
-    /// Ascending ends.
+    /// Ends ascend, except behind Cause::wire.
     std::vector<CriticalStep> critical_path;
     std::vector<double> wire_busy_seconds; ///< by wire
 };

@@ -6,7 +6,8 @@
 // printed, and only then it runs. Beside it a replay: the programs simulated with the durations
 // that their own run had, which shows what the simulator itself gets wrong. One line per schedule
 // on stderr, one JSON line on stdout. Run alone on the machine:
-//   mpirun -n 2 --bind-to none bin/prediction_bench
+//   mpirun -n 2 --bind-to none bin/prediction_bench [SHAPE]
+// SHAPE, such as "deep and narrow, 128", runs those whose name contains it.
 #include "cluster/links.hpp"
 #include "planner/profile.hpp"
 #include "runtime/step_measurement.hpp"
@@ -181,7 +182,7 @@ class Bench {
     void predict(std::string const& name, model::Model const& model,
                  planner::Profile const& profile, program::Plan const& plan) {
         program::Costs const costs = planner::costs_of(profile, plan, model);
-        bench::Training training{mpi_, transport_, model, plan};
+        bench::Training training{mpi_, transport_, model, plan, {.costs = &costs}};
         program::ProgramSet const& set = training.session().sets();
         double const predicted =
             simulated(set, program::instruction_seconds(costs, set), costs.network);
@@ -213,7 +214,7 @@ class Bench {
 
 } // namespace
 
-int main() {
+int main(int argc, char** argv) {
     comm::MpiSession const mpi{nullptr, nullptr};
     if (mpi.size() != 2) {
         fmt::print(stderr, "run it with 2 ranks\n");
@@ -221,7 +222,10 @@ int main() {
     }
     Bench bench{mpi};
     for (Shape const& shape : shapes())
-        for (std::int64_t const sequence_length : {128, 384})
-            bench.run(shape, sequence_length);
+        for (std::int64_t const sequence_length : {128, 384}) {
+            std::string const name = fmt::format("{}, {} tokens", shape.name, sequence_length);
+            if (argc < 2 || name.find(argv[1]) != std::string::npos)
+                bench.run(shape, sequence_length);
+        }
     bench.print();
 }

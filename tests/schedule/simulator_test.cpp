@@ -219,9 +219,12 @@ TEST(Simulator, NamesAChainWithoutGaps) {
         EXPECT_DOUBLE_EQ(path.back().span.end, result.seconds);
         for (std::size_t i = 1; i < path.size(); ++i)
             EXPECT_LE(path[i].span.start, path[i].span.end);
-        EXPECT_TRUE(std::is_sorted(path.begin(), path.end(), [](auto const& a, auto const& b) {
-            return a.span.end < b.span.end;
-        }));
+        // A sender that waited for its receiver knows late that its message is gone; the wire was
+        // free for the next one before.
+        for (std::size_t i = 1; i < path.size(); ++i)
+            if (path[i].cause != Cause::wire) {
+                EXPECT_LE(path[i - 1].span.end, path[i].span.end);
+            }
     }
 }
 
