@@ -25,7 +25,7 @@ namespace {
 using namespace evener;
 
 constexpr std::int64_t microbatches = 8;
-constexpr int warm_up_steps = 2;
+constexpr int warm_up_steps = 1;
 constexpr int steps = 5;
 
 struct Shape {
@@ -222,7 +222,7 @@ int main(int argc, char** argv) {
     }
     Bench bench{mpi};
     for (Shape const& shape : shapes())
-        for (std::int64_t const sequence_length : {128, 384}) {
+        for (std::int64_t const sequence_length : {128, 256}) {
             std::string const name = fmt::format("{}, {} tokens", shape.name, sequence_length);
             if (argc < 2 || name.find(argv[1]) != std::string::npos)
                 bench.run(shape, sequence_length);
