@@ -162,7 +162,8 @@ void complete(std::vector<RankProfile>& ranks) {
                 double const factor = ratio(measured[r], other);
                 ranks[r].layers.try_emplace(kind, LayerSeconds{factor * seconds.forward,
                                                                factor * seconds.backward_input,
-                                                               factor * seconds.backward_weight});
+                                                               factor * seconds.backward_weight,
+                                                               factor * seconds.backward});
             }
     // A rank without shards has updated nothing; it is as fast as the mean of those that have.
     for (double RankProfile::*const member :

@@ -105,8 +105,9 @@ program::Measurement perfect_measurement(program::ProgramSet const& set, model::
     return result;
 }
 
-// Measured from a perfect run under one cut, a profile predicts what another cut costs: rank 0 gets
-// the head, which only rank 1 had, by the two ranks' relation in what both had.
+// Measured from a perfect run under one cut, a profile predicts what other cuts cost. The last plan
+// exchanges the ranks: rank 0 gets the head, which only rank 1 had, and rank 1 the embedding, each by
+// the two ranks' relation in what both had.
 TEST(MeasuredProfile, FindsTheCostsThatMadeTheRun) {
     model::Model const model{small_config()};
     Profile const known = known_profile();
@@ -121,9 +122,12 @@ TEST(MeasuredProfile, FindsTheCostsThatMadeTheRun) {
             {set, std::vector<program::Measurement>(3, perfect_measurement(set, model, known))});
     }
     Profile const found = measured_profile(runs, model, program::uniform_network(2, {0.1, 2e-3}));
-    for (std::int64_t cut : {2, 5}) {
-        auto const expected = costs_of(known, two_stages(model, cut), model);
-        auto const costs = costs_of(found, two_stages(model, cut), model);
+    std::vector<program::Plan> plans{two_stages(model, 2), two_stages(model, 5),
+                                     two_stages(model, 3)};
+    std::swap(plans[2].chunks[0].group, plans[2].chunks[1].group);
+    for (program::Plan const& plan : plans) {
+        auto const expected = costs_of(known, plan, model);
+        auto const costs = costs_of(found, plan, model);
         for (std::size_t r = 0; r < 2; ++r)
             for (std::size_t c = 0; c < 2; ++c)
                 for (auto const kind :
