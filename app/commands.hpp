@@ -37,7 +37,7 @@ struct JobOptions {
 };
 struct ProfileOptions {
     JobOptions job;
-    int steps = 5;      ///< that are measured
+    int steps = 5;      ///< measured with backwards whole, and as many in halves
     std::string output; ///< empty = profile.json in the run folder
 };
 struct EvaluateOptions {

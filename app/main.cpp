@@ -69,7 +69,8 @@ void add_profile(CLI::App& cli, app::ProfileOptions& options, Command& command) 
     CLI::App* const sub = cli.add_subcommand(
         "profile", "Measure layers and links in a few steps (start it with mpirun or srun)");
     add_job_options(sub, options.job);
-    sub->add_option("--steps", options.steps, "Steps that are measured (default 5)")
+    sub->add_option("--steps", options.steps,
+                    "Steps measured with backwards whole, and as many with halves (default 5)")
         ->check(CLI::Range(1, 1000));
     sub->add_option("--output", options.output,
                     "File to write (default: profile.json in the run folder)");

@@ -67,14 +67,16 @@ TEST_F(Schedules, AreSearchedByTheProfileOfACalibration) {
     ASSERT_EQ(measured.exit_code, 0) << measured.errors;
     planner::Profile const parsed = planner::parse_profile(io::read_file(profile), profile);
     ASSERT_EQ(parsed.ranks.size(), 2u);
-    for (planner::RankProfile const& rank : parsed.ranks)
-        EXPECT_GT(rank.layers.at("head").sum(), 0); // only one of them had it
-    EXPECT_EQ(parsed.source, "2 steps under 1f1b");
+    for (planner::RankProfile const& rank : parsed.ranks) { // only one of them had the head
+        EXPECT_GT(rank.layers.at("head").forward + rank.layers.at("head").backward_input, 0);
+        EXPECT_GT(rank.layers.at("head").backward, 0);
+    }
+    EXPECT_EQ(parsed.source, "4 steps under 1f1b"); // two with the backward whole, two in halves
 
     auto const result = train(job, {.ranks = 2, .settings = {"plan.profile=" + profile}});
     ASSERT_EQ(result.exit_code, 0) << result.errors;
     EXPECT_NE(result.errors.find("schedule \"auto\":"), std::string::npos) << result.errors;
-    EXPECT_NE(result.errors.find(profile + " (2 steps under 1f1b)"), std::string::npos)
+    EXPECT_NE(result.errors.find(profile + " (4 steps under 1f1b)"), std::string::npos)
         << result.errors;
 }
 
