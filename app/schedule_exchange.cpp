@@ -9,36 +9,55 @@
 
 namespace evener::app {
 
-std::optional<std::string> ScheduleExchange::run() {
-    try {
-        return exchange();
-    } catch (core::Error const& error) {
-        // Every rank meets it: a ConfigError of the same input, or what all agreed on.
-        core::log::root(core::log::Level::warn, "the schedule stays as it was: {}", error.what());
-    }
-    return std::nullopt;
+namespace {
+
+/// Of an error that every rank meets.
+void say_it_stays(core::Error const& error) {
+    core::log::root(core::log::Level::warn, "the schedule stays as it was: {}", error.what());
 }
 
-std::string ScheduleExchange::exchange() {
+} // namespace
+
+std::optional<std::string> ScheduleExchange::run() {
+    Next next;
+    try {
+        next = prepare();
+    } catch (core::ConfigError const& error) { // of the same input
+        say_it_stays(error);
+        return std::nullopt;
+    } catch (core::AgreedError const& error) {
+        say_it_stays(error);
+        return std::nullopt;
+    }
+    // From here on no rank can go back: what fails now ends the job.
+    together(mpi_, true, [&] { session_.exchange_train(std::move(next.programs)); });
+    core::log::root(core::log::Level::info, "schedule exchanged for '{}'", job_.plan.schedule_file);
+    try {
+        together(mpi_, mpi_.rank() == 0,
+                 [&] { io::write_file_atomically(job_.run.out + "/schedule.csv", next.csv); });
+    } catch (core::AgreedError const& error) {
+        core::log::root(core::log::Level::warn, "the run folder keeps the schedule before: {}",
+                        error.what());
+    }
+    return std::move(next.csv);
+}
+
+ScheduleExchange::Next ScheduleExchange::prepare() const {
     if (job_.plan.schedule_file.empty())
         throw core::ConfigError{
             "SIGUSR2 asks for another schedule, but the job has no 'plan.schedule_file' (it is "
-            "read "
-            "again then); start the job with one, such as the schedule.csv of its run folder"};
+            "read again then); start the job with one, such as the schedule.csv of its run folder"};
     program::Plan const& plan = session_.plan();
     program::Schedule const schedule =
         make_schedule(mpi_, job_.plan, plan, session_.model(), options_, "");
-    program::ProgramSet set;
-    together(mpi_, true,
-             [&] { set = make_train_programs(plan, session_.model(), schedule, options_); });
-    std::int64_t const bytes = set.programs[static_cast<std::size_t>(mpi_.rank())].arena_bytes;
+    Next next{program::print_schedule(schedule), {}};
+    together(mpi_, true, [&] {
+        next.programs = make_train_programs(plan, session_.model(), schedule, options_);
+    });
+    std::int64_t const bytes =
+        next.programs.programs[static_cast<std::size_t>(mpi_.rank())].arena_bytes;
     require_node_memory(mpi_, bytes > session_.arena_bytes() ? bytes : 0);
-    together(mpi_, true, [&] { session_.exchange_train(std::move(set)); });
-    std::string const text = program::print_schedule(schedule);
-    together(mpi_, mpi_.rank() == 0,
-             [&] { io::write_file_atomically(job_.run.out + "/schedule.csv", text); });
-    core::log::root(core::log::Level::info, "schedule exchanged for '{}'", job_.plan.schedule_file);
-    return text;
+    return next;
 }
 
 } // namespace evener::app

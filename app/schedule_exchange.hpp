@@ -17,11 +17,18 @@ class ScheduleExchange {
         : mpi_{mpi}, job_{job}, options_{options}, session_{session} {}
 
     /// The orders now in force as CSV, or nothing where they stay as they were. Collective, between
-    /// two passes.
+    /// two passes. Throws core::AgreedError when an arena cannot be had for programs that all ranks
+    /// had agreed on: some then have them and others do not, so the job must end.
     std::optional<std::string> run();
 
   private:
-    std::string exchange();
+    struct Next {
+        std::string csv;
+        program::ProgramSet programs;
+    };
+
+    /// Throws core::ConfigError or core::AgreedError on every rank; nothing is changed then.
+    Next prepare() const;
 
     comm::MpiSession const& mpi_;
     job::Job const& job_;
