@@ -25,10 +25,10 @@ struct ChoiceSlot {
 };
 
 /// Where a key's value lives; the alternative is the key's type.
-using Slot = std::variant<bool*, std::int64_t*, std::uint64_t*, double*, std::string*, ChoiceSlot,
-                          std::vector<std::string>*, std::vector<std::int64_t>*,
-                          std::vector<double>*, std::vector<core::RankId>*, std::vector<Group>*,
-                          std::vector<Chunk>*>;
+using Slot =
+    std::variant<bool*, std::int64_t*, std::uint64_t*, double*, std::string*, ChoiceSlot,
+                 std::vector<std::string>*, std::vector<std::int64_t>*, std::vector<double>*,
+                 std::vector<core::RankId>*, std::vector<Group>*, std::vector<Chunk>*>;
 
 /// Both ends belong to the range. Of a list: the range of each element.
 struct IntegerBounds {
