@@ -12,7 +12,7 @@ namespace evener::cluster {
 /// some messages of 1 MiB, one direction at a time) between every pair of ranks; each ordered pair
 /// gets a wire of its own. Collective, outside a pass; the same network on every rank. Pairs are
 /// measured in rounds in which every rank has one partner, so links that several pairs share show
-/// what is left to each under load. Takes about (ranks - 1) x 20 messages of 1 MiB.
+/// what is left to each under load. Takes about (ranks - 1) x 10 messages of 1 MiB.
 program::Network measure_network(comm::Communicator const& world);
 
 } // namespace evener::cluster

@@ -24,7 +24,7 @@ struct ChunkSeconds {
 
 /// A one-way path that carries one message at a time: a message of b bytes takes the first gap of
 /// b * seconds_per_byte at or after the moment it is ready, and arrives latency_seconds after it
-/// has left (SCHEDULES: range-based occupancy).
+/// has left.
 struct Wire {
     double latency_seconds = 0;
     double seconds_per_byte = 0;

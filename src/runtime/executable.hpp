@@ -36,7 +36,7 @@ struct Call {
     std::size_t operand_count = 0;
     core::Range sequences;  ///< of loads
     std::int64_t bytes = 0; ///< of a selected row
-    /// Where its time is counted: one of the chunk's clock bins, -1 = nowhere; and for how much.
+    /// Where its time is counted: one of the rank's clock bins, -1 = nowhere; and for how much.
     std::int32_t bin = -1;
     double amount = 0;
 };

@@ -8,8 +8,7 @@
 
 namespace evener::runtime {
 
-/// From now on SIGUSR2 asks for an exchange of the schedule instead of ending the process. Once per
-/// process, before threads start.
+/// From now on SIGUSR2 asks for an exchange of the schedule instead of ending the process.
 void catch_signals();
 
 /// Request bits (runtime/step_state.hpp) that have come since the last call. Only rank 0's count: a

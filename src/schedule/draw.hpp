@@ -31,7 +31,8 @@ struct Drawing {
 
 /// A band for each rank: computations by kind with their microbatches, messages below, idle time;
 /// then memory over time against the arena; totals. With two courses one above the other on the
-/// same axis. A line joins the computations that the length of a predicted pass depends on. Boxes under a pixel are merged, so the size is bounded by ranks, not microbatches.
+/// same axis. A line joins the computations that the length of a predicted pass depends on. Boxes
+/// under a pixel are merged, so the size is bounded by ranks, not microbatches.
 std::string draw_svg(Drawing const& drawing);
 
 /// JSON object with `traceEvents`: one process per rank and course, one thread per queue, a

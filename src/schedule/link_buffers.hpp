@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How many buffers the two ends of each link need. Internal to this folder but for BufferNeeds.
+// How many buffers the two ends of each link need. Internal to this folder.
 
 #include "schedule/rank_lowering.hpp"
 #include "schedule/simulator.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the executor adds to a step: 8 stages of one rank, 64 microbatches, whose computations sleep
-// for 5 ms each instead of computing. Messages, waits and scalars are real. Two orders of work: the
-// greedy search's, which is told that a message takes 1 ms and so keeps more microbatches under way,
-// and strict 1F1B, where nearly every message is waited for. The baseline is the same programs
+// for 5 ms each instead of computing. Messages, waits and scalars are real. Three orders of work: the
+// greedy search's, which is told that a message takes 2 ms and so keeps more microbatches under way,
+// GPipe, and strict 1F1B, where nearly every message is waited for. The baseline is the same programs
 // simulated with the durations that the sleeps really had and with messages that take no time. One
 // JSON line per order from rank 0; `overhead` is the step's own time over the baseline, less one,
 // median of 5 steps; `overhead_nominal` is the same over sleeps of 5 ms sharp.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every schedule for every small number of groups, microbatches and chunks: lowered and proven, and
-// where it runs, it does what a schedule of one rank does.
+// Every schedule for every small number of groups, microbatches and chunks, as generated and edited:
+// lowered and proven.
 #include "program/schedule_text.hpp"
 #include "schedule/generators.hpp"
 #include "schedule/lowering.hpp"
