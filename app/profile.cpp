@@ -79,6 +79,7 @@ core::ExitCode run(comm::MpiSession const& mpi, ProfileOptions const& options) {
     program::Schedule const schedule = make_schedule(mpi, job.plan, plan, model, lowering, "");
     Programs programs = make_programs(plan, model, &schedule, lowering);
     comm::Transport transport{mpi.world().get(), comm::TransportOptions::from_environment()};
+    require_tags(transport, plan);
     auto const rank = static_cast<std::size_t>(mpi.rank());
     require_node_memory(mpi, programs.train->programs[rank].arena_bytes);
     std::unique_ptr<runtime::Session> session;

@@ -37,7 +37,11 @@ ScheduleOrigin schedule_origin(job::Plan const& plan, std::string const& stored)
 
 program::Plan with_best_deals(program::Plan plan, model::Model const& model,
                               planner::Profile const& profile) {
-    if (plan.schedule != job::name_of(job::Schedule::automatic))
+    bool const dealt =
+        std::any_of(plan.groups.begin(), plan.groups.end(), [](program::Group const& group) {
+            return group.dispatch == program::Dispatch::dealt && group.deal.empty();
+        });
+    if (!dealt || plan.schedule != job::name_of(job::Schedule::automatic))
         return plan;
     auto const fastest = [&](program::Plan const& dealt) {
         schedule::WorkGraph const graph =

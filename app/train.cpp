@@ -135,11 +135,7 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
     });
 
     comm::Transport transport{mpi.world().get(), comm::TransportOptions::from_environment()};
-    if (plan.microbatch_count() * std::ssize(plan.chunks) > transport.max_tag())
-        throw core::ConfigError{fmt::format(
-            "{} microbatches over {} chunks need more message tags than MPI has ({}); raise "
-            "'train.microbatch_size'",
-            plan.microbatch_count(), plan.chunks.size(), transport.max_tag())};
+    require_tags(transport, plan);
     require_node_memory(mpi, arena_bytes(programs, static_cast<std::size_t>(mpi.rank())) +
                                  snapshot_bytes(mpi, programs, lowering.moments));
     std::unique_ptr<runtime::Session> session;

@@ -168,7 +168,7 @@ void complete(std::vector<RankProfile>& ranks) {
     // A rank without shards has updated nothing; it is as fast as the mean of those that have.
     for (double RankProfile::*const member :
          {&RankProfile::measure_seconds_per_element, &RankProfile::update_seconds_per_element,
-          &RankProfile::boundary_seconds_per_byte}) {
+          &RankProfile::boundary_seconds_per_byte, &RankProfile::instruction_seconds}) {
         std::vector<double> known;
         for (RankProfile const& rank : measured)
             if (rank.*member > 0)

@@ -2,8 +2,8 @@
 #pragma once
 
 // Local improvement: work of one rank is moved earlier or later, halves of a backward are fused or
-// split; what evaluate() finds no slower is kept. Moves start where the critical path waits for the
-// rank's order. After a time without success the best schedule is shaken and improved again.
+// split; what evaluate() finds no slower is kept. Moves start at a random place of the critical path.
+// After a time without success the best schedule is shaken and improved again.
 
 #include "schedule/work_graph.hpp"
 

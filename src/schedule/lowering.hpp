@@ -21,7 +21,8 @@
 // costs the programs are simulated: where that makes the pass longer than buffers without limit
 // would, each link gets as many as keep its messages from waiting for one (which includes what
 // hides a link's latency). Where the ranks' memory does not suffice they get what fits, but never
-// less than the smallest number that cannot block.
+// less than the smallest number that cannot block. A plan that states its receive buffers gets just
+// these, and one send buffer.
 
 #include "program/costs.hpp"
 #include "program/program.hpp"
