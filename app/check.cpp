@@ -16,7 +16,8 @@ core::ExitCode check(JobOptions const& options) {
         return core::ExitCode::done;
     }
     model::Model const model{runtime::model_config(job.model)};
-    fmt::print("{}: fine (data and checkpoints are looked at when training starts); {} parameters, "
+    fmt::print("{}: fine (data, checkpoints, schedule file, profile and memory are looked at "
+               "when training starts, the last three by 'evener plan' too); {} parameters, "
                "{} steps of {} sequences, {} groups planned\n",
                options.job, model.parameter_elements(), job.train.steps, job.train.batch_size,
                job.plan.groups.empty() ? "no" : fmt::to_string(job.plan.groups.size()));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line: options to a subcommand, an error to a message and an exit code.
 #include "core/build_info.hpp"
+#include "runtime/signals.hpp"
 
 #include "app/commands.hpp"
 #include "app/mpi_job.hpp"
@@ -110,6 +111,7 @@ void add_inspect(CLI::App& cli, app::InspectOptions& options, Command& command) 
 } // namespace
 
 int main(int argc, char** argv) {
+    runtime::catch_signals(); // a signal that comes early must not end the job
     CLI::App cli{"Evener trains transformers on unequal hardware.\n"
                  "A first run: scripts/quickstart.sh. A job: evener check JOB.toml, then\n"
                  "mpirun -n 4 evener train JOB.toml",

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <system_error>
 
 namespace evener::app {
 
@@ -31,6 +32,9 @@ int run_guarded(std::function<core::ExitCode()> const& command) {
         }
         return static_cast<int>(code);
     } catch (std::filesystem::filesystem_error const& error) {
+        print(fmt::format("error: {}", error.what()));
+        return static_cast<int>(core::ExitCode::file);
+    } catch (std::system_error const& error) { // of printing
         print(fmt::format("error: {}", error.what()));
         return static_cast<int>(core::ExitCode::file);
     } catch (core::ConfigError const& error) {

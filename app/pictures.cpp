@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 namespace evener::app {
 
 void check_picture_files(PictureFiles const& files) {
@@ -18,6 +20,15 @@ void check_picture_files(PictureFiles const& files) {
                             "them different names",
                             one, other, a)};
     };
+    for (std::string const& path : {files.svg, files.trace, files.csv}) {
+        std::error_code ignored;
+        auto const status = std::filesystem::status(path, ignored);
+        if (!path.empty() && std::filesystem::exists(status) &&
+            !std::filesystem::is_regular_file(status))
+            throw core::ConfigError{fmt::format(
+                "'{}' is no regular file (a picture would take its place); give the name of a file",
+                path)};
+    }
     check("svg", files.svg, "trace", files.trace);
     check("svg", files.svg, "csv", files.csv);
     check("trace", files.trace, "csv", files.csv);
@@ -29,7 +40,9 @@ std::vector<std::string> write_pictures(schedule::Drawing const& drawing,
     auto const write = [&](std::string const& path, auto const& draw) {
         if (path.empty())
             return;
-        io::write_file_atomically(path, draw(drawing));
+        bool const link = std::filesystem::is_symlink(path);
+        io::write_file_atomically(link ? std::filesystem::canonical(path).string() : path,
+                                  draw(drawing));
         written.push_back(path);
     };
     write(files.svg, schedule::draw_svg);

@@ -68,21 +68,24 @@ bool has_to_be_kept(job::Plan const& plan) {
 
 namespace {
 
+/// The programs of the orders, whatever memory they need.
+program::ProgramSet lower_anyway(program::Plan const& plan, model::Model const& model,
+                                 ProgramOptions const& options, program::Schedule const& schedule) {
+    return schedule::lower(plan, model, schedule,
+                           {.device_workspace_bytes = options.device_workspace_bytes,
+                            .moments = options.moments,
+                            .costs = options.costs ? &*options.costs : nullptr});
+}
+
 /// What each rank may keep from forward to backward: its limit less all that a schedule does not
 /// change, as the programs of an order that needs many buffers have it.
 std::vector<double> limits_of_kept(program::Plan const& plan, model::Model const& model,
                                    ProgramOptions const& options) {
-    if (options.memory_limit_bytes == 0)
-        return {};
     program::Plan wide = plan;
     wide.schedule = "breadth_first";
     auto const schedule = schedule::generate(wide, program::ProgramKind::train);
-    auto const set = schedule::lower(wide, model, schedule,
-                                     {.device_workspace_bytes = options.device_workspace_bytes,
-                                      .moments = options.moments,
-                                      .costs = options.costs ? &*options.costs : nullptr});
     std::vector<double> limits;
-    for (program::Program const& program : set.programs) {
+    for (program::Program const& program : lower_anyway(wide, model, options, schedule).programs) {
         program::MemoryTable const table = program::memory_table(program);
         std::int64_t const kept =
             table.bytes[static_cast<int>(program::BufferKind::kept)] +
@@ -91,6 +94,50 @@ std::vector<double> limits_of_kept(program::Plan const& plan, model::Model const
             std::max<std::int64_t>(0, options.memory_limit_bytes - (table.arena_bytes - kept))));
     }
     return limits;
+}
+
+/// Lowers `limits` by what the programs of the orders have too much; whether there was any.
+bool tighten(std::vector<double>& limits, program::Plan const& plan, model::Model const& model,
+             ProgramOptions const& options, program::Schedule const& schedule) {
+    bool changed = false;
+    auto const set = lower_anyway(plan, model, options, schedule);
+    for (std::size_t r = 0; r < limits.size(); ++r) {
+        std::int64_t const over = set.programs[r].arena_bytes - options.memory_limit_bytes;
+        if (over <= 0)
+            continue;
+        limits[r] = std::max(0.0, limits[r] - static_cast<double>(over));
+        changed = true;
+    }
+    return changed;
+}
+
+/// Orders of the fastest generator whose programs fit the memory as lowering shares it out. Throws
+/// what lowering says of the last one where none does.
+program::Schedule fastest_that_fits(program::Plan const& plan, model::Model const& model,
+                                    ProgramOptions const& options,
+                                    schedule::WorkGraph const& graph) {
+    std::vector<std::pair<double, program::Schedule>> candidates;
+    for (std::string_view const name : schedule::generator_names()) {
+        program::Plan named = plan;
+        named.schedule = name;
+        if (!schedule::generator_problem(named, name).empty())
+            continue;
+        program::Schedule schedule = schedule::generate(named, program::ProgramKind::train);
+        double const seconds = evaluate(graph, schedule).seconds;
+        candidates.emplace_back(seconds, std::move(schedule));
+    }
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](auto const& a, auto const& b) { return a.first < b.first; });
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+        try {
+            make_train_programs(plan, model, candidates[i].second, options);
+            return std::move(candidates[i].second);
+        } catch (core::ConfigError const&) {
+            if (i + 1 == candidates.size())
+                throw;
+        }
+    }
+    throw core::ConfigError{"no schedule suits the chunks of this plan"};
 }
 
 void report(schedule::Choice const& choice) {
@@ -107,6 +154,42 @@ void report(schedule::Choice const& choice) {
                             ? candidate.problem
                             : fmt::format("{:.4g} ms{}", 1e3 * candidate.seconds,
                                           candidate.fits ? "" : ", needs too much memory"));
+}
+
+constexpr int most_tries = 6; // of limits, each tighter by what the one before had too much
+
+/// Memory beyond what the search counts (workspaces, buffers of links, gaps) differs between
+/// orders, so that the limits are tightened until the programs fit.
+program::Schedule search(program::Plan const& plan, model::Model const& model,
+                         ProgramOptions const& options, bool automatic) {
+    EVENER_EXPECT(options.costs.has_value());
+    bool const limited = options.memory_limit_bytes > 0;
+    std::vector<double> limits;
+    if (limited)
+        limits = limits_of_kept(plan, model, options);
+    for (int tries = 0; tries < most_tries; ++tries) {
+        schedule::WorkGraph const graph =
+            schedule::make_work_graph(plan, model, *options.costs, limits);
+        schedule::Choice choice;
+        try {
+            if (automatic)
+                choice = schedule::choose(plan, graph);
+            else
+                choice.schedule = schedule::greedy(graph);
+        } catch (core::ConfigError const&) {
+            break; // not one microbatch within the limits, which are estimates
+        }
+        if (limited && tighten(limits, plan, model, options, choice.schedule))
+            continue;
+        if (automatic)
+            report(choice);
+        return std::move(choice.schedule);
+    }
+    core::log::root(core::log::Level::info,
+                    "no order that the search finds fits the memory; taking the fastest of the "
+                    "named schedules that does");
+    return fastest_that_fits(plan, model, options,
+                             schedule::make_work_graph(plan, model, *options.costs));
 }
 
 } // namespace
@@ -126,14 +209,7 @@ program::Schedule make_schedule(program::Plan const& plan, model::Model const& m
     bool const automatic = plan.schedule == job::name_of(job::Schedule::automatic);
     if (!automatic && plan.schedule != job::name_of(job::Schedule::greedy))
         return schedule::generate(plan, program::ProgramKind::train);
-    EVENER_EXPECT(options.costs.has_value());
-    schedule::WorkGraph const graph = schedule::make_work_graph(
-        plan, model, *options.costs, limits_of_kept(plan, model, options));
-    if (!automatic)
-        return schedule::greedy(graph);
-    schedule::Choice choice = schedule::choose(plan, graph);
-    report(choice);
-    return std::move(choice.schedule);
+    return search(plan, model, options, automatic);
 }
 
 program::Schedule make_schedule(comm::MpiSession const& mpi, job::Plan const& words,

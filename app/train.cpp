@@ -6,7 +6,6 @@
 #include "job/print.hpp"
 #include "program/schedule_text.hpp"
 #include "runtime/plan_conversion.hpp"
-#include "runtime/signals.hpp"
 #include "runtime/trainer.hpp"
 
 #include "app/job_setup.hpp"
@@ -97,7 +96,6 @@ void load_or_initialize(comm::MpiSession const& mpi, runtime::Session& session, 
 
 core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
     core::log::configure(mpi.rank(), core::log::Level::info);
-    runtime::catch_signals();
     job::Job job = read_job(mpi, options);
     core::log::configure(mpi.rank(), log_level(job.log.level));
     if (options.print_config) {

@@ -287,6 +287,7 @@ Profile measured_profile(std::vector<CalibrationRun> const& runs, model::Model c
     complete(profile.ranks);
     fit_wires(network, samples_of(runs));
     profile.network = std::move(network);
+    profile.model = model_facts(model);
     profile.source = fmt::format("{} steps under {}", steps, runs.front().set.plan.schedule);
     return profile;
 }

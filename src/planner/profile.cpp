@@ -30,6 +30,14 @@ Profile estimated_profile(model::Model const& model, std::vector<double> const& 
     return profile;
 }
 
+std::map<std::string, std::string> model_facts(model::Model const& model) {
+    std::map<std::string, std::string> facts = model.description();
+    for (char const* const name : {"layers", "rope_theta", "norm_epsilon", "tied_embeddings"})
+        facts.erase(name);
+    facts["sequence_length"] = std::to_string(model.config().sequence_length);
+    return facts;
+}
+
 namespace {
 
 /// Bytes that the copies of a chunk's pass move, in the chunk's type.

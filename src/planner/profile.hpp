@@ -37,8 +37,13 @@ struct RankProfile {
 struct Profile {
     std::vector<RankProfile> ranks;
     program::Network network;
+    /// What the seconds depend on besides the ranks, by name; empty = not known. See model_facts.
+    std::map<std::string, std::string> model;
     std::string source; ///< for people: "5 steps under 1f1b", "FLOPs over matrix rates"
 };
+
+/// The model's widths and its sequence length: what the seconds of a layer depend on.
+std::map<std::string, std::string> model_facts(model::Model const& model);
 
 /// Forward takes a layer's FLOPs over `gflops[rank]` (1e9 per second), each backward half the same.
 /// Copies, updates and messages are free.

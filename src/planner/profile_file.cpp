@@ -106,6 +106,7 @@ std::string print_profile(Profile const& profile) {
     json const document{
         {"format", format_name},
         {"source", profile.source},
+        {"model", profile.model},
         {"ranks", ranks},
         {"network", {{"wires", wires}, {"routes", profile.network.routes}}},
     };
@@ -125,6 +126,11 @@ Profile parse_profile(std::string_view text, std::string const& name) {
     json const& source = reader.member(document, "source");
     if (source.is_string())
         profile.source = source.get<std::string>();
+    for (auto const& [name, value] : reader.member(document, "model").items()) {
+        if (!value.is_string())
+            reader.refuse(fmt::format("'model.{}' must be a text", name));
+        profile.model[name] = value.get<std::string>();
+    }
     for (json const& rank : reader.list(document, "ranks"))
         profile.ranks.push_back(reader.rank(rank));
     profile.network = reader.network(reader.member(document, "network"), std::ssize(profile.ranks));
@@ -135,6 +141,12 @@ std::string profile_problem(Profile const& profile, model::Model const& model,
                             std::int64_t rank_count) {
     if (std::ssize(profile.ranks) != rank_count)
         return fmt::format("it is for {} ranks (the job has {})", profile.ranks.size(), rank_count);
+    if (!profile.model.empty())
+        for (auto const& [name, value] : model_facts(model))
+            if (auto const found = profile.model.find(name);
+                found == profile.model.end() || found->second != value)
+                return fmt::format("its model has {} {} (the job's has {})", name,
+                                   found == profile.model.end() ? "unknown" : found->second, value);
     for (std::size_t r = 0; r < profile.ranks.size(); ++r)
         for (std::int64_t l = 0; l < model.layer_count(); ++l) {
             std::string const kind{model.layer(core::LayerId{l}).kind()};

@@ -89,6 +89,12 @@ TEST_F(Schedules, RefuseAProfileOfAnotherJob) {
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_NE(result.errors.find("it is for 1 ranks (the job has 2)"), std::string::npos)
         << result.errors;
+    auto const shorter =
+        train(job, {.settings = {"plan.profile=" + profile, "model.sequence_length=4"}});
+    EXPECT_EQ(shorter.exit_code, 2);
+    EXPECT_NE(shorter.errors.find("its model has sequence_length 8 (the job's has 4)"),
+              std::string::npos)
+        << shorter.errors;
     auto const missing = train(job, {.ranks = 2, .settings = {"plan.profile=nowhere.json"}});
     EXPECT_EQ(missing.exit_code, 2);
     EXPECT_NE(missing.errors.find("'plan.profile' cannot be read"), std::string::npos)
@@ -102,6 +108,28 @@ TEST_F(Schedules, MustFitTheMemoryLimit) {
     EXPECT_EQ(refused.exit_code, 2);
     EXPECT_NE(refused.errors.find("rank 0 needs"), std::string::npos) << refused.errors;
     EXPECT_EQ(train(job, {.ranks = 2, .settings = {"plan.memory_gib=1"}}).exit_code, 0);
+}
+
+// Whatever the limit: where some named schedule fits, so does what the search takes.
+TEST_F(Schedules, AreSearchedWithinTheMemoryLimit) {
+    job::Job const job = make_job("limits", 1);
+    std::string const file = write(job, "limits.toml");
+    auto const fits = [&](std::string const& schedule, double gib) {
+        return evener({"plan", file, "--ranks", "3", "--set", "plan.schedule=" + schedule, "--set",
+                       fmt::format("plan.memory_gib={}", gib)},
+                      1)
+                   .exit_code == 0;
+    };
+    int tight = 0;
+    for (double gib = 80e-6; gib < 400e-6; gib += 20e-6) {
+        bool const some = fits("1f1b", gib) || fits("zb-h1", gib) || fits("gpipe", gib);
+        tight += some && !fits("gpipe", gib);
+        if (some) {
+            EXPECT_TRUE(fits("auto", gib)) << gib;
+            EXPECT_TRUE(fits("greedy", gib)) << gib;
+        }
+    }
+    EXPECT_GT(tight, 0);
 }
 
 /// Starts a job, sends SIGUSR2 to mpirun when the first step is in the metrics, and puts `then` in

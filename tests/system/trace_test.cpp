@@ -187,7 +187,7 @@ TEST_F(Trace, PlanNamesWhatItCannotWrite) {
     EXPECT_EQ(nowhere.exit_code, 5);
     EXPECT_NE(nowhere.errors.find("no/where.json"), std::string::npos) << nowhere.errors;
     auto const folder = plan(job("run"), {"--csv", folder_.path().string()});
-    EXPECT_EQ(folder.exit_code, 5);
+    EXPECT_EQ(folder.exit_code, 2);
     EXPECT_FALSE(std::filesystem::exists(path("same")));
 }
 
