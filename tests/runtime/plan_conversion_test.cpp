@@ -14,8 +14,9 @@ namespace evener::runtime {
 namespace {
 
 TEST(PlanConversion, GivesBackEveryPlan) {
+    auto const seeds = support::seeds("runtime/plan_conversion", 2000);
     std::map<std::string, int> forms;
-    for (std::uint64_t const seed : support::seeds("runtime/plan_conversion", 2000)) {
+    for (std::uint64_t const seed : seeds) {
         support::Random random{seed};
         program::Plan const plan = random.chance(70) ? support::random_looped_case(random).plan
                                                      : support::random_case(random).plan;
@@ -38,7 +39,9 @@ TEST(PlanConversion, GivesBackEveryPlan) {
                 : job.plan.placement == job::Placement::v ? "v"
                                                           : "turns"];
     }
-    EXPECT_EQ(forms.size(), 4u);
+    if (seeds.size() >= 100) { // fewer need not show all forms
+        EXPECT_EQ(forms.size(), 4u);
+    }
 }
 
 TEST(PlanConversion, CutsTheLayersOfAGroupIntoItsChunks) {

