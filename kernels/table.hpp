@@ -23,7 +23,7 @@
 namespace evener::kernels {
 
 /// Raised whenever a struct of the contracts changes its meaning.
-inline constexpr std::uint32_t table_version = 1;
+inline constexpr std::uint32_t table_version = 2;
 
 enum class OperationKind : std::uint32_t {
     matmul,
@@ -72,14 +72,97 @@ struct OperationShape {
 
 struct Device;   ///< an opened device; owned by the plug-in
 struct Prepared; ///< a prepared operation; owned by the plug-in
+struct Event;    ///< a point in a stream; owned by the plug-in
+struct Group;    ///< devices that reduce and gather among themselves; owned by the plug-in
 
-/// Where the plug-in writes why it refused; always ends in a zero byte.
+/// Where the plug-in writes why it refused or failed; always ends in a zero byte.
 struct Reason {
     char text[512] = {};
 };
 
 struct DeviceOptions {
     int threads = 1; ///< of this process, for back ends that compute on the CPU
+    int ordinal = 0; ///< which device, for back ends with several
+};
+
+/// What is known of a device before it is opened.
+struct DeviceFacts {
+    char name[128] = {};           ///< "NVIDIA H100 80GB HBM3"
+    char bus_id[32] = {};          ///< "0000:3b:00.0", as hwloc spells it
+    unsigned char uuid[16] = {};   ///< the same on every node and in every process
+    std::int64_t memory_bytes = 0; ///< all of it
+    int capability_major = 0;
+    int capability_minor = 0;
+    int driver_version = 0;  ///< 1000 major + 10 minor
+    int library_version = 0; ///< of NCCL, major * 10000 + minor * 100 + patch; 0 = not there
+};
+
+/// Streams run side by side; what is enqueued on one runs in order.
+enum class StreamKind : std::uint32_t { compute, copy_in, copy_out, collective, count };
+
+/// Devices with a memory of their own: operands are addresses in it, or of pinned memory. Copies,
+/// records and waits only enqueue. 0 = done; every other code comes with a reason. Any thread of
+/// the process may call.
+struct MemoryTable {
+    /// Devices of this kind on this node that the process sees; -1 and a reason when that is
+    /// unknown.
+    int (*count_devices)(Reason* reason);
+    int (*describe)(int ordinal, DeviceFacts* facts, Reason* reason);
+
+    /// Device memory, aligned to 256 bytes, contents undefined. `bytes` > 0.
+    int (*allocate)(Device* device, std::int64_t bytes, void** memory, Reason* reason);
+    void (*deallocate)(Device* device, void* memory);
+    /// Host memory that copies can use while the host goes on; operations may read and write it.
+    int (*allocate_pinned)(Device* device, std::int64_t bytes, void** memory, Reason* reason);
+    void (*deallocate_pinned)(Device* device, void* memory);
+    int (*free_bytes)(Device* device, std::int64_t* bytes, Reason* reason);
+
+    /// Between any two of device and pinned memory.
+    int (*copy)(Device* device, StreamKind stream, void* dst, void const* src, std::int64_t bytes,
+                Reason* reason);
+
+    int (*create_event)(Device* device, Event** event, Reason* reason);
+    void (*destroy_event)(Device* device, Event* event);
+    int (*record)(Device* device, Event* event, StreamKind stream, Reason* reason);
+    /// What is enqueued on `stream` from now on starts after the event's last record.
+    int (*wait)(Device* device, StreamKind stream, Event* event, Reason* reason);
+    /// 0: all before the event's last record is done; 1: not yet; else an error. An event that was
+    /// never recorded is done.
+    int (*query)(Device* device, Event* event, Reason* reason);
+    int (*synchronize)(Device* device, Event* event, Reason* reason);
+    /// Between two recorded events that are done.
+    int (*elapsed)(Device* device, Event* begin, Event* end, double* seconds, Reason* reason);
+};
+
+inline constexpr std::int64_t group_id_bytes = 128;
+
+/// One member's part of a group's buffer: elements [begin, end) of it.
+struct GroupPart {
+    int owner = 0; ///< rank in the group
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+};
+
+/// Collectives among the devices of a group, one process each; enqueued on the collective stream.
+/// All members make the same calls in the same order. Any thread may call.
+struct GroupTable {
+    /// Made by one member, given to all by the caller: group_id_bytes bytes.
+    int (*make_id)(void* id, Reason* reason);
+    /// Returns at once; `ready` says when the group may be used.
+    int (*create)(Device* device, void const* id, int rank, int size, Group** group,
+                  Reason* reason);
+    /// 0: ready and without errors; 1: not yet; else an error of any member's last call.
+    int (*ready)(Group* group, Reason* reason);
+    /// Each owner's `reduced` (its part alone) becomes the sum of all members' `gradient`, float32.
+    int (*reduce)(Group* group, float const* gradient, float* reduced, GroupPart const* parts,
+                  int part_count, Reason* reason);
+    /// Every member's `weights` gets each owner's part, in place.
+    int (*gather)(Group* group, void* weights, Element type, GroupPart const* parts, int part_count,
+                  Reason* reason);
+    /// Ends what is in flight without waiting for other members; the group is gone.
+    void (*abort)(Group* group);
+    /// Collective.
+    void (*destroy)(Group* group);
 };
 
 struct DeviceTable {
@@ -102,10 +185,13 @@ struct DeviceTable {
                          Reason* reason);
     void (*release)(Device* device, Prepared* prepared);
 
-    /// Host back ends return when the result is there. `workspace` is aligned to 64 bytes. 0 =
-    /// done.
+    /// Host back ends return when the result is there; devices with a memory of their own enqueue on
+    /// the compute stream. `workspace` is aligned to 64 bytes. 0 = done.
     int (*run)(Device* device, Prepared* prepared, void* const* operands, void* workspace,
                Reason* reason);
+
+    MemoryTable const* memory; ///< null: operands are the process's own memory
+    GroupTable const* group;   ///< null: no collectives among devices
 };
 
 /// Type of the one exported symbol, `extern "C" DeviceTable const* evener_device_table()`.

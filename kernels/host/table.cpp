@@ -174,8 +174,9 @@ extern "C" [[gnu::visibility("default")]] evener::kernels::DeviceTable const*
 evener_device_table() {
     using namespace evener::kernels;
     static DeviceTable const table{
-        table_version, EVENER_BUILD_ID, "host",        host::description(), host::open,
-        host::close,   host::supports,  host::prepare, host::release,       host::run,
+        table_version, EVENER_BUILD_ID, "host",         host::description(),
+        host::open,    host::close,     host::supports, host::prepare,
+        host::release, host::run,       nullptr,        nullptr,
     };
     return &table;
 }

@@ -176,6 +176,7 @@ DeviceTable const* reference_table() {
         open,          close,
         supports,      prepare,
         release,       run,
+        nullptr,       nullptr,
     };
     return &table;
 }
