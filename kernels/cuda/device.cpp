@@ -119,7 +119,7 @@ int describe(int ordinal, DeviceFacts* facts, Reason* reason) {
     return guarded(reason, [&] {
         cudaDeviceProp const properties = properties_of(ordinal);
         *facts = {};
-        std::snprintf(facts->name, sizeof facts->name, "%s", properties.name);
+        std::snprintf(facts->name, sizeof facts->name, "%.127s", properties.name);
         EVENER_CUDA(cudaDeviceGetPCIBusId(facts->bus_id, sizeof facts->bus_id, ordinal));
         for (char& letter : facts->bus_id)
             letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));

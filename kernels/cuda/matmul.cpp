@@ -71,8 +71,9 @@ class MatrixProduct {
   public:
     /// `fused`: bias and residual are added by cuBLASLt, which needs them in the type of dst.
     MatrixProduct(MatmulShape const& s, bool fused, Context const& context)
-        : shape_{s}, fused_{fused}, library_{context.products},
-          b_{s.transpose_b ? make_layout(s.src, s.k, s.n) : make_layout(s.src, s.n, s.k)},
+        : shape_{s}, fused_{fused}, context_{context}, b_{s.transpose_b
+                                                              ? make_layout(s.src, s.k, s.n)
+                                                              : make_layout(s.src, s.n, s.k)},
           a_{s.transpose_a ? make_layout(s.src, s.m, s.k) : make_layout(s.src, s.k, s.m)},
           dst_{make_layout(s.dst, s.n, s.m)} {
         cublasLtMatmulDesc_t description = nullptr;
@@ -114,12 +115,12 @@ class MatrixProduct {
             set(description_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<void const*>(bias));
         float const alpha = 1;
         float const beta = adds ? 1 : 0;
-        EVENER_CUDA(cublasLtMatmul(library_, description_.get(), &alpha, in.pointers[O::b],
+        EVENER_CUDA(cublasLtMatmul(context_.products, description_.get(), &alpha, in.pointers[O::b],
                                    b_.get(), in.pointers[O::a], a_.get(), &beta, c, dst_.get(), dst,
                                    dst_.get(), &algorithm->algo, align(workspace),
                                    algorithm->workspaceSize, stream));
         if (!fused_)
-            add_terms(shape_, Product::in_dst, in, stream);
+            add_terms(shape_, Product::in_dst, in, context_, stream);
     }
 
   private:
@@ -152,7 +153,7 @@ class MatrixProduct {
         cublasLtMatmulHeuristicResult_t result{};
         int found = 0;
         cublasStatus_t const status = cublasLtMatmulAlgoGetHeuristic(
-            library_, description_.get(), b_.get(), a_.get(), dst_.get(), dst_.get(),
+            context_.products, description_.get(), b_.get(), a_.get(), dst_.get(), dst_.get(),
             preference.get(), 1, &result, &found);
         if (status == CUBLAS_STATUS_NOT_SUPPORTED || found == 0)
             return std::nullopt;
@@ -162,7 +163,7 @@ class MatrixProduct {
 
     MatmulShape shape_;
     bool fused_;
-    cublasLtHandle_t library_;
+    Context const& context_;
     Layout b_, a_, dst_;
     Description description_;
     std::optional<cublasLtMatmulHeuristicResult_t> wide_;   ///< all pointers aligned to 16 bytes
@@ -173,9 +174,9 @@ class MatrixProduct {
 
 OperationPtr make_matmul(MatmulShape const& shape, Context const& context) {
     if (shape.m == 0 || shape.n == 0 || shape.k == 0)
-        return make_operation([shape](Operands in, std::byte*, cudaStream_t stream) {
+        return make_operation([shape, &context](Operands in, std::byte*, cudaStream_t stream) {
             if (!shape.accumulate)
-                add_terms(shape, Product::absent, in, stream);
+                add_terms(shape, Product::absent, in, context, stream);
         });
     if (shape.src == Element::bfloat16 && !context.has_bfloat16()) {
         Refused refused;
