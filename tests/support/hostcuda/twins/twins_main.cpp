@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,7 @@ int main(int argc, char** argv) {
             std::printf("no twin '%s'\n", name.c_str());
             return 2;
         }
-    } catch (hostcuda::Error const& error) {
+    } catch (std::exception const& error) {
         std::printf("found: %s\n", error.what());
         return 1;
     }
