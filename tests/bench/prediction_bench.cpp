@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace {
 
@@ -110,6 +111,47 @@ program::InstructionSeconds own_seconds(program::ProgramSet const& set,
     return seconds;
 }
 
+/// By how much each kind of computation was predicted too slow: "F +1.0 % BW -2.3 %".
+std::string kinds_of(program::ProgramSet const& set, program::InstructionSeconds const& predicted,
+                     std::vector<program::InstructionSeconds> const& measured) {
+    struct Sums {
+        double predicted = 0;
+        std::vector<double> measured;
+    };
+    std::map<std::string, Sums> kinds;
+    for (std::size_t r = 0; r < set.programs.size(); ++r)
+        for (std::size_t i = 0; i < set.programs[r].instructions.size(); ++i) {
+            program::Operation const& operation = set.programs[r].instructions[i].operation;
+            char const* const kind = std::visit(
+                [](auto const& op) -> char const* {
+                    using Op = std::decay_t<decltype(op)>;
+                    if constexpr (std::is_same_v<Op, program::Forward>)
+                        return "F";
+                    else if constexpr (std::is_same_v<Op, program::Backward>)
+                        return "BW";
+                    else if constexpr (std::is_same_v<Op, program::BackwardInput>)
+                        return "B";
+                    else if constexpr (std::is_same_v<Op, program::BackwardWeight>)
+                        return "W";
+                    else
+                        return nullptr;
+                },
+                operation);
+            if (kind == nullptr)
+                continue;
+            Sums& sums = kinds[fmt::format("rank {} {}", r, kind)];
+            sums.predicted += predicted[r][i];
+            sums.measured.resize(measured.size());
+            for (std::size_t s = 0; s < measured.size(); ++s)
+                sums.measured[s] += measured[s][r][i];
+        }
+    std::string text;
+    for (auto const& [name, sums] : kinds)
+        text += fmt::format("  {} {:+.1f} %", name,
+                            100 * (sums.predicted / bench::median(sums.measured) - 1));
+    return text;
+}
+
 std::vector<program::Measurement> run_steps(comm::MpiSession const& mpi,
                                             bench::Training& training) {
     std::vector<program::Measurement> result;
@@ -184,27 +226,28 @@ class Bench {
         program::Costs const costs = planner::costs_of(profile, plan, model);
         bench::Training training{mpi_, transport_, model, plan, {.costs = &costs}};
         program::ProgramSet const& set = training.session().sets();
-        double const predicted =
-            simulated(set, program::instruction_seconds(costs, set), costs.network);
+        auto const predicted_seconds = program::instruction_seconds(costs, set);
+        double const predicted = simulated(set, predicted_seconds, costs.network);
         if (mpi_.rank() == 0)
             fmt::print(stderr, "{:46} predicted {:8.2f} ms", name, 1e3 * predicted);
         std::vector<double> seconds;
         std::vector<double> replays;
+        std::vector<program::InstructionSeconds> own;
         for (program::Measurement const& step : run_steps(mpi_, training)) {
             seconds.push_back(step.timeline.seconds());
-            replays.push_back(simulated(set, own_seconds(set, step.timeline), costs.network) /
-                                  seconds.back() -
-                              1);
+            own.push_back(own_seconds(set, step.timeline));
+            replays.push_back(simulated(set, own.back(), costs.network) / seconds.back() - 1);
         }
         double const median = bench::median(seconds);
         results_.push_back({predicted / median - 1, bench::median(replays)});
         if (mpi_.rank() == 0)
             fmt::print(stderr,
                        "  measured {:8.2f} ({:.2f} to {:.2f})  error {:+5.1f} %  replay {:+5.2f} "
-                       "%\n",
+                       "%\n{}\n",
                        1e3 * median, 1e3 * *std::min_element(seconds.begin(), seconds.end()),
                        1e3 * *std::max_element(seconds.begin(), seconds.end()),
-                       100 * results_.back().prediction_error, 100 * results_.back().replay_error);
+                       100 * results_.back().prediction_error, 100 * results_.back().replay_error,
+                       kinds_of(set, predicted_seconds, own));
     }
 
     comm::MpiSession const& mpi_;
