@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/engine.hpp"
 
+#include "cluster/gpus.hpp"
 #include "cluster/processors.hpp"
 #include "device/matrix_rate.hpp"
 #include "schedule/generators.hpp"
@@ -15,14 +16,48 @@ namespace evener::app {
 
 namespace {
 
-device::Backend backend_of(job::Devices devices) {
-    return devices == job::Devices::reference ? device::Backend::reference : device::Backend::host;
+bool wants_gpu(job::Devices devices) {
+    return devices == job::Devices::automatic || devices == job::Devices::gpu;
 }
 
-std::unique_ptr<device::Device> open(job::Run const& run, cluster::Processors const& processors) {
+/// The GPU with this ordinal, else what the job says.
+std::unique_ptr<device::Device> open(job::Run const& run, cluster::Processors const& processors,
+                                     std::optional<int> gpu) {
     kernels::DeviceOptions options;
+    if (gpu) {
+        options.ordinal = *gpu;
+        return device::open_device(device::Backend::cuda, options);
+    }
     options.threads = static_cast<int>(run.threads > 0 ? run.threads : processors.threads());
-    return device::open_device(backend_of(run.devices), options);
+    return device::open_device(run.devices == job::Devices::reference ? device::Backend::reference
+                                                                      : device::Backend::host,
+                               options);
+}
+
+/// Collective over the node: finds the GPUs and takes one where the job wants it and one is left.
+std::optional<device::Gpu> choose_gpu(comm::MpiSession const& mpi, job::Run const& run) {
+    std::vector<device::Gpu> gpus;
+    together(mpi, wants_gpu(run.devices), [&] { gpus = device::find_gpus(); });
+    std::optional<int> const ordinal = cluster::own_gpu(mpi.node(), cluster::gpu_candidates(gpus));
+    together(mpi, run.devices == job::Devices::gpu && !ordinal, [&] {
+        throw core::ConfigError{fmt::format(
+            "'run.devices' is \"gpu\" and no GPU is left for rank {} on host '{}' ({} ranks run "
+            "there, this one sees {} GPUs); start as many ranks per node as it has GPUs, or set it "
+            "to \"auto\"",
+            mpi.rank(), mpi.hosts()[static_cast<std::size_t>(mpi.rank())], mpi.node().size(),
+            gpus.size())};
+    });
+    if (!ordinal)
+        return std::nullopt;
+    return gpus[static_cast<std::size_t>(*ordinal)];
+}
+
+/// A GPU's name, else the first part of the plug-in's description.
+std::string short_name(device::Device const& device, std::optional<device::Gpu> const& gpu) {
+    if (gpu)
+        return gpu->facts.name;
+    std::string const description{device.description()};
+    return description.substr(0, description.find(','));
 }
 
 } // namespace
@@ -46,10 +81,11 @@ Engine start_engine(comm::MpiSession const& mpi, job::Run const& run,
                     model::ModelConfig const& model, std::int64_t microbatch_size) {
     Engine engine;
     cluster::Processors const processors = cluster::processors(mpi.node());
-    together(mpi, true, [&] { engine.device = open(run, processors); });
+    std::optional<device::Gpu> const gpu = choose_gpu(mpi, run);
+    std::optional<int> const ordinal = gpu ? std::optional{gpu->ordinal} : std::nullopt;
+    together(mpi, true, [&] { engine.device = open(run, processors, ordinal); });
     engine.cache = std::make_unique<runtime::OperationCache>(*engine.device);
-    std::string const description{engine.device->description()};
-    engine.levels = mpi.world().all_gather(description.substr(0, description.find(',')));
+    engine.devices = mpi.world().all_gather(short_name(*engine.device, gpu));
     mpi.world().barrier();
     RankFacts mine;
     mine.threads = engine.device->threads();
@@ -67,7 +103,16 @@ Engine start_engine(comm::MpiSession const& mpi, job::Run const& run,
 }
 
 std::unique_ptr<device::Device> open_own_device(job::Run const& run) {
-    return open(run, cluster::own_processors());
+    std::vector<device::Gpu> gpus;
+    if (wants_gpu(run.devices))
+        gpus = device::find_gpus();
+    std::optional<int> ordinal;
+    if (!gpus.empty())
+        ordinal = gpus.front().ordinal;
+    else if (run.devices == job::Devices::gpu)
+        throw core::ConfigError{"'run.devices' is \"gpu\" and this process sees none; set it to "
+                                "\"auto\" to plan for this machine's processor"};
+    return open(run, cluster::own_processors(), ordinal);
 }
 
 planner::Profile estimated_profile(program::Plan const& plan, model::Model const& model,

@@ -13,6 +13,7 @@
 #include "app/mpi_job.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,7 @@ struct Engine {
     std::unique_ptr<device::Device> device;
     std::unique_ptr<runtime::OperationCache> cache;
     std::vector<RankFacts> ranks;
-    std::vector<std::string> levels; ///< of each rank's plug-in: "x86-64-v4"
+    std::vector<std::string> devices; ///< of each rank: "x86-64-v4", or a GPU's name
 };
 
 /// Collective: opens the device and measures it on all ranks at once, as they will run.

@@ -56,7 +56,8 @@ ScheduleExchange::Next ScheduleExchange::prepare() const {
     });
     std::int64_t const bytes =
         next.programs.programs[static_cast<std::size_t>(mpi_.rank())].arena_bytes;
-    require_node_memory(mpi_, bytes > session_.arena_bytes() ? bytes : 0);
+    bool const larger = bytes > session_.arena_bytes() && !session_.device().has_own_memory();
+    require_node_memory(mpi_, larger ? bytes : 0);
     return next;
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <set>
 
 namespace evener::app {
@@ -35,12 +36,15 @@ std::string machine_table(comm::MpiSession const& mpi, Engine const& engine) {
                                    core::version, core::commit(), core::compiler, core::build_type,
                                    mpi.library(), engine.device->description(), mpi.size(),
                                    hosts.size(), hosts.size() == 1 ? "" : "s");
-    text += fmt::format("{:>5} {:<20} {:>5} {:>7} {:<10} {:>13} {:>14}\n", "rank", "host", "cores",
-                        "threads", "plug-in", "float32 GF/s", "bfloat16 GF/s");
+    std::size_t width = 10;
+    for (std::string const& name : engine.devices)
+        width = std::max(width, name.size());
+    text += fmt::format("{:>5} {:<20} {:>5} {:>7} {:<{}} {:>13} {:>14}\n", "rank", "host", "cores",
+                        "threads", "device", width, "float32 GF/s", "bfloat16 GF/s");
     for (std::size_t r = 0; r < engine.ranks.size(); ++r) {
         RankFacts const& facts = engine.ranks[r];
-        text += fmt::format("{:>5} {:<20} {:>5} {:>7} {:<10} {:>13.0f} {:>14}\n", r, mpi.hosts()[r],
-                            facts.cores, facts.threads, engine.levels[r], facts.gflops[0],
+        text += fmt::format("{:>5} {:<20} {:>5} {:>7} {:<{}} {:>13.0f} {:>14}\n", r, mpi.hosts()[r],
+                            facts.cores, facts.threads, engine.devices[r], width, facts.gflops[0],
                             facts.gflops[1] > 0 ? fmt::format("{:.0f}", facts.gflops[1]) : "-");
     }
     return text;

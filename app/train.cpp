@@ -47,7 +47,10 @@ double working_gflops(program::Plan const& plan, std::vector<double> const& rate
     return sum;
 }
 
-std::int64_t arena_bytes(Programs const& programs, std::size_t rank) {
+/// Of the node's memory; a GPU's arena is in its own.
+std::int64_t arena_bytes(Engine const& engine, Programs const& programs, std::size_t rank) {
+    if (engine.device->has_own_memory())
+        return 0;
     return std::max(programs.train->programs[rank].arena_bytes,
                     programs.evaluate.programs[rank].arena_bytes);
 }
@@ -134,7 +137,7 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
 
     comm::Transport transport{mpi.world().get(), comm::TransportOptions::from_environment()};
     require_tags(transport, plan);
-    require_node_memory(mpi, arena_bytes(programs, static_cast<std::size_t>(mpi.rank())) +
+    require_node_memory(mpi, arena_bytes(engine, programs, static_cast<std::size_t>(mpi.rank())) +
                                  snapshot_bytes(mpi, programs, lowering.moments));
     std::unique_ptr<runtime::Session> session;
     together(mpi, true, [&] {

@@ -1,41 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/processors.hpp"
 
-#include <hwloc.h>
+#include "cluster/topology.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <memory>
 
 namespace evener::cluster {
 
 namespace {
-
-struct TopologyDeleter {
-    void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
-};
-struct BitmapDeleter {
-    void operator()(hwloc_bitmap_t set) const { hwloc_bitmap_free(set); }
-};
-using Topology = std::unique_ptr<hwloc_topology, TopologyDeleter>;
-using Bitmap = std::unique_ptr<hwloc_bitmap_s, BitmapDeleter>;
-
-Topology load_topology() {
-    hwloc_topology_t topology = nullptr;
-    if (hwloc_topology_init(&topology) != 0)
-        return nullptr;
-    Topology owned{topology};
-    return hwloc_topology_load(topology) == 0 ? std::move(owned) : nullptr;
-}
-
-Bitmap cpuset(Topology const& topology) {
-    Bitmap set{hwloc_bitmap_alloc()};
-    if (hwloc_get_cpubind(topology.get(), set.get(), HWLOC_CPUBIND_PROCESS) != 0)
-        hwloc_bitmap_copy(set.get(), hwloc_topology_get_allowed_cpuset(topology.get()));
-    return set;
-}
 
 std::string to_text(Bitmap const& set) {
     char* text = nullptr;

@@ -91,6 +91,17 @@ void Board::wait_for_change(std::uint64_t seen, std::optional<std::chrono::nanos
         changed_.wait(lock, changed);
 }
 
+void Board::set_times(core::InstructionId id, InstructionTimes const& times) {
+    EVENER_EXPECT(done(id));
+    Entry& entry = entries_[id.index()];
+    auto const point = [this](double seconds) {
+        return zero_ +
+               std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    };
+    entry.start = point(times.start);
+    entry.end = point(times.end);
+}
+
 InstructionTimes Board::times(core::InstructionId id) const {
     EVENER_EXPECT(done(id));
     Entry const& entry = entries_[id.index()];

@@ -46,8 +46,9 @@ std::chrono::steady_clock::time_point Delays::from_now() {
 }
 
 QueueRunner::QueueRunner(ExchangeContext const& context, Delays& delays, Staging const* staging,
-                         TransportQueue const& queue, Board& board)
-    : context_{&context}, delays_{&delays}, staging_{staging}, queue_{&queue}, board_{&board} {}
+                         DeviceCopies* copies, TransportQueue const& queue, Board& board)
+    : context_{&context}, delays_{&delays}, staging_{staging}, copies_{copies}, queue_{&queue},
+      board_{&board} {}
 
 QueueRunner::Run QueueRunner::make_run(Task const& task) const {
     return std::visit([this](auto const& work) { return run_of(work); }, task.work);
@@ -77,6 +78,9 @@ bool QueueRunner::start_next() {
     Task const& task = queue_->tasks[next_];
     if (!board_->done(task.after))
         return false;
+    device_awaited_ = copies_ != nullptr && !copies_->done(task.after);
+    if (device_awaited_)
+        return false;
     if (delays_->enabled()) {
         if (!start_at_)
             start_at_ = delays_->from_now();
@@ -85,8 +89,22 @@ bool QueueRunner::start_next() {
         start_at_.reset();
     }
     board_->start(task.id);
-    naming(task, [&] { active_.push_back({&task, make_run(task), std::nullopt}); });
+    naming(task, [&] {
+        Active& active = active_.emplace_back(Active{&task, std::nullopt, std::nullopt});
+        if (copies_ != nullptr && !task.outward.empty())
+            copies_->start_outward(task);
+        else
+            active.run = make_run(task);
+    });
     ++next_;
+    return true;
+}
+
+/// Whether the copies in front of the task have ended just now.
+bool QueueRunner::advance_copies(Active& active) {
+    if (!copies_->outward_done(*active.task))
+        return false;
+    active.run = make_run(*active.task);
     return true;
 }
 
@@ -96,13 +114,17 @@ bool QueueRunner::advance_active() {
         if (active.publish_at)
             continue;
         naming(*active.task, [&] {
+            if (!active.run) {
+                moved |= advance_copies(active);
+                return;
+            }
             std::visit(
                 [&](auto& run) {
                     moved |= run.advance();
                     if (run.ended())
                         active.publish_at = delays_->from_now();
                 },
-                active.run);
+                *active.run);
         });
     }
     return moved;
@@ -113,7 +135,10 @@ bool QueueRunner::publish_front() {
         return false;
     if (delays_->enabled() && Clock::now() < *active_.front().publish_at)
         return false;
-    board_->publish(active_.front().task->id);
+    Task const& task = *active_.front().task;
+    if (copies_ != nullptr)
+        naming(task, [&] { copies_->start_inward(task); });
+    board_->publish(task.id);
     active_.pop_front();
     return true;
 }
@@ -128,7 +153,8 @@ bool QueueRunner::advance() {
 }
 
 bool QueueRunner::delayed() const {
-    return start_at_ || (!active_.empty() && active_.front().publish_at);
+    return start_at_ || device_awaited_ ||
+           (!active_.empty() && (active_.front().publish_at || !active_.front().run));
 }
 
 } // namespace evener::comm

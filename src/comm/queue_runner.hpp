@@ -5,6 +5,7 @@
 // those that run, publishes them in order.
 
 #include "comm/board.hpp"
+#include "comm/device_copies.hpp"
 #include "comm/exchange.hpp"
 #include "comm/transport.hpp"
 
@@ -31,14 +32,16 @@ class Delays {
 
 class QueueRunner {
   public:
-    /// `staging` may be null where no reduction or gather is in the queue.
+    /// `staging` may be null where no reduction or gather is in the queue, `copies` where the device
+    /// computes in the process's own memory.
     QueueRunner(ExchangeContext const& context, Delays& delays, Staging const* staging,
-                TransportQueue const& queue, Board& board);
+                DeviceCopies* copies, TransportQueue const& queue, Board& board);
 
     /// Whether anything moved. Throws core::CommError that names the instruction.
     bool advance();
     bool ended() const { return next_ == queue_->tasks.size() && active_.empty(); }
-    /// A random wait runs, so that something may happen without a message or a publication.
+    /// A random wait or a copy runs, so that something may happen without a message or a
+    /// publication.
     bool delayed() const;
 
   private:
@@ -46,11 +49,12 @@ class QueueRunner {
     using Run = std::variant<MessageRun, ReduceRun, GatherRun, ScalarsRun>;
     struct Active {
         Task const* task;
-        Run run;
+        std::optional<Run> run;                      ///< none: copies run first
         std::optional<Clock::time_point> publish_at; ///< set when it has ended
     };
 
     bool start_next();
+    bool advance_copies(Active& active);
     bool advance_active();
     bool publish_front();
     Run make_run(Task const& task) const;
@@ -63,9 +67,11 @@ class QueueRunner {
     ExchangeContext const* context_;
     Delays* delays_;
     Staging const* staging_;
+    DeviceCopies* copies_;
     TransportQueue const* queue_;
     Board* board_;
     std::size_t next_ = 0;
+    bool device_awaited_ = false;               ///< by the next task, which may start otherwise
     std::optional<Clock::time_point> start_at_; ///< of the next task, when it may start
     std::deque<Active> active_;                 ///< in order
 };

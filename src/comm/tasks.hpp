@@ -90,11 +90,20 @@ struct ScalarsTask {
 
 using Work = std::variant<SendTask, ReceiveTask, ReduceTask, GatherTask, ScalarsTask>;
 
+/// Between a device's own memory and the staging that the work uses.
+struct DeviceCopy {
+    void* dst = nullptr;
+    void const* src = nullptr;
+    std::int64_t bytes = 0;
+};
+
 /// Starts when all `after` are done on the board; published there as `id` when it ends.
 struct Task {
     core::InstructionId id;
     std::vector<core::InstructionId> after;
     Work work;
+    std::vector<DeviceCopy> outward = {}; ///< before the work; empty on host devices
+    std::vector<DeviceCopy> inward = {};  ///< behind it
 };
 
 /// Tasks start in order. On a receive queue the next may start while earlier ones are in flight

@@ -139,7 +139,7 @@ class Transport::Impl {
         return bytes;
     }
 
-    void start(std::span<TransportQueue const> queues, Board& board) {
+    void start(std::span<TransportQueue const> queues, Board& board, DeviceCopies* copies) {
         EVENER_EXPECT(board_ == nullptr);
         for (TransportQueue const& queue : queues)
             for (Task const& task : queue.tasks) {
@@ -151,8 +151,8 @@ class Transport::Impl {
         std::size_t staging = 0;
         for (TransportQueue const& queue : queues)
             runners_.emplace_back(context_, delays_,
-                                  needs_staging(queue) ? &staging_[staging++] : nullptr, queue,
-                                  board);
+                                  needs_staging(queue) ? &staging_[staging++] : nullptr, copies,
+                                  queue, board);
         board_ = &board;
         {
             std::lock_guard const lock{mutex_};
@@ -278,8 +278,8 @@ std::int64_t Transport::prepare(std::span<TransportQueue const> queues) {
     return impl_->prepare(queues);
 }
 
-void Transport::start(std::span<TransportQueue const> queues, Board& board) {
-    impl_->start(queues, board);
+void Transport::start(std::span<TransportQueue const> queues, Board& board, DeviceCopies* copies) {
+    impl_->start(queues, board, copies);
 }
 
 void Transport::finish() {

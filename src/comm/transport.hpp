@@ -7,6 +7,7 @@
 // rank with one core next to nothing.
 
 #include "comm/board.hpp"
+#include "comm/device_copies.hpp"
 #include "comm/tasks.hpp"
 
 #include <mpi.h>
@@ -55,7 +56,9 @@ class Transport {
     /// Begins a pass and returns at once; the queues and the board must live until finish, or,
     /// where an exception unwinds, longer than the transport (declare them before it). Throws
     /// core::ContractViolation for a tag, size or pointer that cannot be.
-    void start(std::span<TransportQueue const> queues, Board& board);
+    /// `copies`: of a device with a memory of its own, else null.
+    void start(std::span<TransportQueue const> queues, Board& board,
+               DeviceCopies* copies = nullptr);
 
     /// Waits until all tasks of the pass have ended. Throws what made the board fail: for the
     /// transport's own errors a core::CommError that names instruction, peer and tag.

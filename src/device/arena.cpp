@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -52,6 +53,34 @@ void touch(std::byte* base, std::int64_t bytes, int threads) {
 } // namespace
 
 Arena::Arena(std::int64_t bytes, ArenaOptions const& options) : bytes_{bytes} {
+    map(options);
+}
+
+Arena::Arena(Device const& device, std::int64_t bytes, ArenaOptions const& options)
+    : bytes_{bytes} {
+    if (!device.has_own_memory()) {
+        map(options);
+        return;
+    }
+    allocation_ = Allocation::on_device(device, bytes);
+    base_ = allocation_.data();
+    clear(device);
+}
+
+/// Buffers are written before they are read; zeros make a mistake there the same in every run.
+void Arena::clear(Device const& device) {
+    kernels::OperationShape shape;
+    shape.kind = kernels::OperationKind::clear;
+    shape.clear = {bytes_};
+    PreparedOperation const operation = device.prepare(shape);
+    std::array<void*, kernels::ClearOperand::count> const operands{base_};
+    EVENER_ENSURE(operation.workspace_bytes() == 0);
+    device.run(operation, operands, nullptr);
+    device.synchronize();
+}
+
+void Arena::map(ArenaOptions const& options) {
+    std::int64_t const bytes = bytes_;
     EVENER_EXPECT(bytes >= 0);
     if (bytes == 0)
         return;

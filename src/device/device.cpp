@@ -76,6 +76,25 @@ void PreparedOperation::release() noexcept {
         table_->release(device_, std::exchange(prepared_, nullptr));
 }
 
+Event::Event(Event&& other) noexcept {
+    *this = std::move(other);
+}
+
+Event& Event::operator=(Event&& other) noexcept {
+    if (this != &other) {
+        release();
+        table_ = other.table_;
+        device_ = other.device_;
+        event_ = std::exchange(other.event_, nullptr);
+    }
+    return *this;
+}
+
+void Event::release() noexcept {
+    if (event_ != nullptr)
+        table_->memory->destroy_event(device_, std::exchange(event_, nullptr));
+}
+
 Device::Device(kernels::DeviceTable const& table, kernels::DeviceOptions const& options)
     : table_{table}, options_{options} {
     EVENER_EXPECT(options.threads >= 1);
@@ -123,6 +142,83 @@ void Device::run(PreparedOperation const& operation, std::span<void* const> oper
         throw core::DeviceError{code, true,
                                 fmt::format("device '{}' failed in {} (code {}: {})", table_.kind,
                                             name_of(operation.kind_), code, reason.text)};
+}
+
+void Device::require(int code, kernels::Reason const& reason, char const* call) const {
+    if (code != 0)
+        throw core::DeviceError{code, true,
+                                fmt::format("device '{}' failed in {} (code {}: {})", table_.kind,
+                                            call, code, reason.text)};
+}
+
+std::int64_t Device::free_bytes() const {
+    EVENER_EXPECT(has_own_memory());
+    kernels::Reason reason;
+    std::int64_t bytes = 0;
+    require(table_.memory->free_bytes(device_, &bytes, &reason), reason, "free_bytes");
+    return bytes;
+}
+
+void Device::copy(kernels::StreamKind stream, void* dst, void const* src,
+                  std::int64_t bytes) const {
+    EVENER_EXPECT(has_own_memory() && bytes >= 0);
+    if (bytes == 0)
+        return;
+    kernels::Reason reason;
+    require(table_.memory->copy(device_, stream, dst, src, bytes, &reason), reason, "copy");
+}
+
+Event Device::make_event() const {
+    EVENER_EXPECT(has_own_memory());
+    kernels::Reason reason;
+    Event event;
+    require(table_.memory->create_event(device_, &event.event_, &reason), reason, "create_event");
+    event.table_ = &table_;
+    event.device_ = device_;
+    return event;
+}
+
+void Device::record(Event const& event, kernels::StreamKind stream) const {
+    EVENER_EXPECT(event.device_ == device_ && !event.empty());
+    kernels::Reason reason;
+    require(table_.memory->record(device_, event.event_, stream, &reason), reason, "record");
+}
+
+void Device::wait(kernels::StreamKind stream, Event const& event) const {
+    EVENER_EXPECT(event.device_ == device_ && !event.empty());
+    kernels::Reason reason;
+    require(table_.memory->wait(device_, stream, event.event_, &reason), reason, "wait");
+}
+
+bool Device::done(Event const& event) const {
+    EVENER_EXPECT(event.device_ == device_ && !event.empty());
+    kernels::Reason reason;
+    int const code = table_.memory->query(device_, event.event_, &reason);
+    if (code == 1)
+        return false;
+    require(code, reason, "query");
+    return true;
+}
+
+double Device::elapsed_seconds(Event const& begin, Event const& end) const {
+    EVENER_EXPECT(begin.device_ == device_ && end.device_ == device_);
+    kernels::Reason reason;
+    double seconds = 0;
+    require(table_.memory->elapsed(device_, begin.event_, end.event_, &seconds, &reason), reason,
+            "elapsed");
+    return seconds;
+}
+
+void Device::synchronize() const {
+    if (!has_own_memory())
+        return;
+    Event const event = make_event();
+    for (std::uint32_t stream = 0; stream < static_cast<std::uint32_t>(kernels::StreamKind::count);
+         ++stream) {
+        record(event, kernels::StreamKind{stream});
+        kernels::Reason reason;
+        require(table_.memory->synchronize(device_, event.event_, &reason), reason, "synchronize");
+    }
 }
 
 } // namespace evener::device

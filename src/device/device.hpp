@@ -48,6 +48,28 @@ class PreparedOperation {
     std::int64_t workspace_bytes_ = 0;
 };
 
+/// A point in one of a device's streams. Must not outlive its device; empty when default-made or
+/// moved from.
+class Event {
+  public:
+    Event() = default;
+    Event(Event&& other) noexcept;
+    Event& operator=(Event&& other) noexcept;
+    ~Event() { release(); }
+
+    bool empty() const noexcept { return event_ == nullptr; }
+
+  private:
+    friend class Device;
+    void release() noexcept;
+
+    kernels::DeviceTable const* table_ = nullptr;
+    kernels::Device* device_ = nullptr;
+    kernels::Event* event_ = nullptr;
+};
+
+/// Copies, records and waits are for devices with a memory of their own and only enqueue; they may
+/// be called by any thread, and throw core::DeviceError with the call and the plug-in's words.
 class Device {
   public:
     /// Opens the device of a table that stays loaded. Throws core::DeviceError with the table's
@@ -70,11 +92,32 @@ class Device {
 
     /// `operands` in the order of the operation's Operand list, all of them (null where optional);
     /// `workspace` aligned to 64 bytes, at least workspace_bytes(). Returns when the result is
-    /// there. Throws core::DeviceError.
+    /// there, on devices with a memory of their own when the operation is enqueued on the compute
+    /// stream. Throws core::DeviceError.
     void run(PreparedOperation const& operation, std::span<void* const> operands,
              void* workspace) const;
 
+    /// Whether operands are addresses in the device's own memory, which the process cannot use.
+    bool has_own_memory() const noexcept { return table_.memory != nullptr; }
+    /// What is left of the device's own memory.
+    std::int64_t free_bytes() const;
+
+    /// Between any two of device and pinned memory.
+    void copy(kernels::StreamKind stream, void* dst, void const* src, std::int64_t bytes) const;
+    Event make_event() const;
+    void record(Event const& event, kernels::StreamKind stream) const;
+    /// What is enqueued on `stream` from now on starts after the event's last record.
+    void wait(kernels::StreamKind stream, Event const& event) const;
+    /// Whether all before the event's last record is done; true when it never was recorded.
+    bool done(Event const& event) const;
+    double elapsed_seconds(Event const& begin, Event const& end) const;
+    /// Waits until everything enqueued so far is done; nothing to do on other devices.
+    void synchronize() const;
+
   private:
+    friend class Allocation; // calls the memory table
+    void require(int code, kernels::Reason const& reason, char const* call) const;
+
     kernels::DeviceTable const& table_;
     kernels::DeviceOptions options_;
     kernels::Device* device_ = nullptr;

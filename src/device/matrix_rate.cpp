@@ -2,21 +2,28 @@
 #include "device/matrix_rate.hpp"
 
 #include "device/arena.hpp"
+#include "device/memory.hpp"
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <vector>
 
 namespace evener::device {
 
 namespace {
 
 /// Ones: products of zeros, denormals or NaN may take another time than those of numbers.
-void fill_with_ones(std::byte* data, std::int64_t elements, core::DType type) {
-    if (type == core::DType::float32)
-        std::fill_n(reinterpret_cast<float*>(data), elements, 1.0f);
-    else
-        std::fill_n(reinterpret_cast<std::uint16_t*>(data), elements, core::to_bfloat16(1.0f));
+void fill_with_ones(Device const& device, std::byte* data, std::int64_t elements,
+                    core::DType type) {
+    if (type == core::DType::float32) {
+        std::vector<float> const ones(static_cast<std::size_t>(elements), 1.0f);
+        upload(device, data, ones.data(), 4 * elements);
+    } else {
+        std::vector<std::uint16_t> const ones(static_cast<std::size_t>(elements),
+                                              core::to_bfloat16(1.0f));
+        upload(device, data, ones.data(), 2 * elements);
+    }
 }
 
 } // namespace
@@ -38,9 +45,9 @@ double matrix_rate_gflops(Device const& device, MatrixProduct const& product, in
     std::int64_t const b = core::round_up(a + m * k * core::bytes_of(type), 64);
     std::int64_t const dst = core::round_up(b + k * n * core::bytes_of(type), 64);
     std::int64_t const workspace = core::round_up(dst + m * n * core::bytes_of(type), 64);
-    Arena const arena{workspace + operation.workspace_bytes()};
-    fill_with_ones(arena.at(a), m * k, type);
-    fill_with_ones(arena.at(b), k * n, type);
+    Arena const arena{device, workspace + operation.workspace_bytes()};
+    fill_with_ones(device, arena.at(a), m * k, type);
+    fill_with_ones(device, arena.at(b), k * n, type);
     std::array<void*, kernels::MatmulOperand::count> operands{};
     operands[kernels::MatmulOperand::a] = arena.at(a);
     operands[kernels::MatmulOperand::b] = arena.at(b);
@@ -48,10 +55,12 @@ double matrix_rate_gflops(Device const& device, MatrixProduct const& product, in
 
     using Clock = std::chrono::steady_clock;
     device.run(operation, operands, arena.at(workspace));
+    device.synchronize();
     double best_seconds = 0;
     for (int run = 0; run < runs; ++run) {
         auto const start = Clock::now();
         device.run(operation, operands, arena.at(workspace));
+        device.synchronize();
         double const seconds = std::chrono::duration<double>(Clock::now() - start).count();
         best_seconds = run == 0 ? seconds : std::min(best_seconds, seconds);
     }

@@ -19,6 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char const* path_variable = "EVENER_PLUGIN_PATH";
+constexpr char const* cuda_variable = "EVENER_DEVICE_PLUGIN";
+constexpr char const* cuda_name = "libevener_cuda.so";
 
 fs::path host_plugin_name(int level) {
     return fmt::format("libevener_host_x86-64-v{}.so", level);
@@ -63,7 +65,15 @@ kernels::DeviceTable const& check(kernels::DeviceTable const* table, std::string
 } // namespace
 
 std::string_view name_of(Backend backend) {
-    return backend == Backend::host ? "host" : "reference";
+    switch (backend) {
+    case Backend::host:
+        return "host";
+    case Backend::reference:
+        return "reference";
+    case Backend::cuda:
+        return "cuda";
+    }
+    return "?";
 }
 
 std::vector<fs::path> plugin_folders() {
@@ -121,10 +131,83 @@ kernels::DeviceTable const& load_plugin(fs::path const& file) {
     return check(function(), fmt::format("plug-in '{}'", file.string()));
 }
 
+int driver_gpu_count() {
+    // The driver's own library: a node may have it and not the toolkit's.
+    void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (driver == nullptr)
+        return 0;
+    auto const initialize = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
+    auto const get_count = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
+    int count = 0;
+    if (initialize == nullptr || get_count == nullptr || initialize(0) != 0 ||
+        get_count(&count) != 0)
+        return 0;
+    return count;
+}
+
+namespace {
+
+/// The CUDA plug-in's file; empty when there is none to open.
+fs::path find_cuda_plugin() {
+    if (char const* const file = std::getenv(cuda_variable); file != nullptr && *file != '\0')
+        return file;
+    int const gpus = driver_gpu_count();
+    if (gpus == 0)
+        return {};
+    for (fs::path const& folder : plugin_folders()) {
+        std::error_code error;
+        if (fs::exists(folder / cuda_name, error))
+            return folder / cuda_name;
+    }
+    refuse(fmt::format("the driver sees {} GPU{} but there is no {} (looked for in {}) build with "
+                       "the CUDA toolkit (-DEVENER_CUDA=ON), or set devices = \"cpu\"",
+                       gpus, gpus == 1 ? "" : "s", cuda_name, join(plugin_folders())));
+}
+
+kernels::DeviceTable const* cuda_table() {
+    fs::path const file = find_cuda_plugin();
+    if (file.empty())
+        return nullptr;
+    kernels::DeviceTable const& table = load_plugin(file);
+    if (table.memory == nullptr)
+        refuse(fmt::format("plug-in '{}' has no memory table (it is of kind '{}') set {} to {} or "
+                           "leave it out",
+                           file.string(), table.kind, cuda_variable, cuda_name));
+    return &table;
+}
+
+} // namespace
+
+std::vector<Gpu> find_gpus() {
+    std::vector<Gpu> gpus;
+    kernels::DeviceTable const* const table = cuda_table();
+    if (table == nullptr)
+        return gpus;
+    kernels::Reason reason;
+    int const count = table->memory->count_devices(&reason);
+    if (count < 0)
+        refuse(fmt::format("GPUs cannot be counted ({}) set devices = \"cpu\" to go on without",
+                           reason.text));
+    for (int ordinal = 0; ordinal < count; ++ordinal) {
+        Gpu& gpu = gpus.emplace_back();
+        gpu.ordinal = ordinal;
+        if (table->memory->describe(ordinal, &gpu.facts, &reason) != 0)
+            refuse(fmt::format("GPU {} cannot be asked what it is ({})", ordinal, reason.text));
+    }
+    return gpus;
+}
+
 std::unique_ptr<Device> open_device(Backend backend, kernels::DeviceOptions const& options) {
     if (backend == Backend::reference)
         return std::make_unique<Device>(
             check(kernels::reference::reference_table(), "the reference"), options);
+    if (backend == Backend::cuda) {
+        kernels::DeviceTable const* const table = cuda_table();
+        if (table == nullptr)
+            refuse("this process sees no GPU (devices = \"gpu\" needs one) start it on nodes with "
+                   "GPUs, or set devices = \"auto\"");
+        return std::make_unique<Device>(*table, options);
+    }
     return std::make_unique<Device>(load_plugin(find_host_plugin(plugin_folders(), cpu_level())),
                                     options);
 }

@@ -11,7 +11,7 @@
 
 namespace evener::job {
 
-enum class Devices : std::uint8_t { automatic, cpu, reference };
+enum class Devices : std::uint8_t { automatic, cpu, gpu, reference };
 enum class Preset : std::uint8_t { none, tiny, gpt_124m, llama_1b, llama_7b };
 enum class Format : std::uint8_t { automatic, llmc, uint16, uint32, megatron };
 enum class OnNonfinite : std::uint8_t { stop, skip, report };
@@ -44,7 +44,7 @@ struct Names;
 
 template <>
 struct Names<Devices> {
-    static constexpr std::array<std::string_view, 3> list{"auto", "cpu", "reference"};
+    static constexpr std::array<std::string_view, 4> list{"auto", "cpu", "gpu", "reference"};
 };
 template <>
 struct Names<Preset> {

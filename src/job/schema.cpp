@@ -51,7 +51,8 @@ constexpr Key<Job> run_keys[] = {
     {"seed", slot<&Job::run, &Run::seed>, IntegerBounds{0},
      "Seed of initial weights and sample order"},
     {"devices", slot<&Job::run, &Run::devices>, {},
-     "What ranks compute on; reference is the slow specification in double"},
+     "What ranks compute on: auto takes a GPU for as many ranks of a node as it has GPUs and the CPU for "
+     "the others; reference is the slow specification in double"},
     {"threads", slot<&Job::run, &Run::threads>, IntegerBounds{0, 512},
      "Compute threads of each rank; 0: its cores divided by the ranks that share them"},
 };

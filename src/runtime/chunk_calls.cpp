@@ -16,8 +16,8 @@ using program::BufferKind;
 using program::Instruction;
 
 ChunkCalls::ChunkCalls(ExecutableInput const& input, program::Program const& program,
-                       std::vector<BucketMemory> const& memory)
-    : input_{input}, program_{program}, memory_{memory} {
+                       std::vector<BucketMemory> const& memory, SharedNumbers const& numbers)
+    : input_{input}, program_{program}, memory_{memory}, numbers_{numbers} {
     for (program::Buffer const& buffer : program.buffers)
         if (buffer.kind == BufferKind::workspace) {
             workspace_ = input.arena + buffer.offset;
@@ -69,9 +69,9 @@ void* ChunkCalls::resolve(model::Operand operand, Areas const& areas, LayerId la
         return memory.gradients + offset;
     }
     case model::Area::loss_scale:
-        return &input_.state.loss_scale;
+        return numbers_.loss_scale();
     case model::Area::sequence_losses:
-        return input_.state.sequence_losses.data() + sequences.begin;
+        return numbers_.sequence_losses() + sequences.begin;
     }
     return nullptr;
 }

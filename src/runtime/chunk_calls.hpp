@@ -14,7 +14,7 @@ namespace evener::runtime {
 class ChunkCalls {
   public:
     ChunkCalls(ExecutableInput const& input, program::Program const& program,
-               std::vector<BucketMemory> const& memory);
+               std::vector<BucketMemory> const& memory, SharedNumbers const& numbers);
 
     void* device_workspace() const { return workspace_ + workspace_bytes_; }
 
@@ -69,6 +69,7 @@ class ChunkCalls {
     ExecutableInput const& input_;
     program::Program const& program_;
     std::vector<BucketMemory> const& memory_;
+    SharedNumbers const& numbers_;
     std::byte* workspace_ = nullptr;
     std::int64_t workspace_bytes_ = 0; ///< in front of the device's own
     std::map<core::ParameterId, std::pair<core::BucketId, std::int64_t>> places_;

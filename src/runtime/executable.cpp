@@ -16,18 +16,17 @@ class Maker {
   public:
     explicit Maker(ExecutableInput const& input)
         : input_{input}, program_{input.set.programs[input.rank.index()]},
-          memory_{map_buckets(input.set, input.rank, input.arena)}, chunks_{input, program_,
-                                                                            memory_} {}
+          memory_{map_buckets(input.set, input.rank, input.arena)},
+          numbers_{std::make_shared<SharedNumbers const>(
+              input.cache.device(), input.state.sequence_losses.size(), square_count())},
+          chunks_{input, program_, memory_, *numbers_} {}
 
     Executable make() {
         Executable executable;
         executable.instructions = program_.instructions.size();
         executable.workspace = chunks_.device_workspace();
-        std::size_t squares = 0;
-        for (program::Bucket const& bucket : input_.set.buckets)
-            squares += program::slices_of(bucket, bucket.shard_of(input_.rank)).size();
+        executable.numbers = numbers_;
         input_.state.squares.clear();
-        input_.state.squares.reserve(squares); // operands point into it
         input_.state.head_sequences.clear();
         for (std::size_t i = 0; i < program_.instructions.size(); ++i) {
             Instruction const& instruction = program_.instructions[i];
@@ -36,11 +35,22 @@ class Maker {
             if (queue.kind == program::QueueKind::compute)
                 executable.compute.push_back({id, instruction.after, calls(instruction, id)});
         }
-        executable.transport = make_transport_queues(input_, program_, memory_);
+        executable.transport = make_transport_queues(input_, program_, memory_, *numbers_);
         return executable;
     }
 
   private:
+    /// How many squares the program's instructions measure.
+    std::size_t square_count() const {
+        std::size_t count = 0;
+        for (Instruction const& instruction : program_.instructions)
+            if (auto const* op = std::get_if<program::MeasureGradients>(&instruction.operation)) {
+                BucketMemory const& memory = memory_[op->bucket.index()];
+                count += program::slices_of(*memory.bucket, memory.shard).size();
+            }
+        return count;
+    }
+
     std::vector<Call> calls(Instruction const& instruction, core::InstructionId id) {
         return std::visit(
             [&](auto const& op) -> std::vector<Call> {
@@ -83,12 +93,13 @@ class Maker {
     std::vector<Call> measure(BucketMemory const& memory) {
         std::vector<Call> calls;
         for (program::Slice const& slice : program::slices_of(*memory.bucket, memory.shard)) {
+            double* const square = numbers_->squares() + input_.state.squares.size();
             input_.state.squares.push_back({slice.parameter, slice.rows.begin, 0});
             kernels::OperationShape shape;
             shape.kind = kernels::OperationKind::sum_squares;
             shape.sum_squares = {slice.elements()};
-            calls.push_back(kernel(shape, {memory.reduced + (slice.offset - memory.shard.begin),
-                                           &input_.state.squares.back().value}));
+            calls.push_back(
+                kernel(shape, {memory.reduced + (slice.offset - memory.shard.begin), square}));
         }
         return calls;
     }
@@ -100,8 +111,8 @@ class Maker {
             std::int64_t const begin = slice.offset - memory.shard.begin;
             void* const weights = memory.weights_at(slice.offset);
             void* const scalars = input_.model.parameter(slice.parameter).decayed
-                                      ? &input_.state.decayed
-                                      : &input_.state.not_decayed;
+                                      ? numbers_->decayed()
+                                      : numbers_->not_decayed();
             kernels::OperationShape shape;
             shape.kind = input_.adamw ? kernels::OperationKind::adamw : kernels::OperationKind::sgd;
             shape.optimizer = {slice.elements(), device::element_of(memory.type)};
@@ -119,6 +130,7 @@ class Maker {
     ExecutableInput const& input_;
     program::Program const& program_;
     std::vector<BucketMemory> memory_;
+    std::shared_ptr<SharedNumbers const> numbers_;
     ChunkCalls chunks_;
 };
 

@@ -9,10 +9,12 @@
 #include "model/chunk_layout.hpp"
 #include "program/program.hpp"
 #include "runtime/operation_cache.hpp"
+#include "runtime/shared_numbers.hpp"
 #include "runtime/step_state.hpp"
 #include "runtime/tokens.hpp"
 
 #include <array>
+#include <memory>
 #include <vector>
 
 namespace evener::runtime {
@@ -34,8 +36,9 @@ struct Call {
     device::PreparedOperation const* operation = nullptr;
     std::array<void*, most_operands> operands{};
     std::size_t operand_count = 0;
-    core::Range sequences;  ///< of loads
-    std::int64_t bytes = 0; ///< of a selected row
+    core::Range sequences;   ///< of loads
+    void* staging = nullptr; ///< of loads: pinned, on devices with a memory of their own
+    std::int64_t bytes = 0;  ///< of a selected row
     /// Where its time is counted: one of the rank's clock bins, -1 = nowhere; and for how much.
     std::int32_t bin = -1;
     double amount = 0;
@@ -62,8 +65,9 @@ enum class HeadOutput : std::uint8_t { losses, logits };
 struct Executable {
     std::vector<ComputeInstruction> compute; ///< in queue order
     std::vector<comm::TransportQueue> transport;
-    std::size_t instructions = 0; ///< of the program, for the board
-    void* workspace = nullptr;    ///< of the device's operations
+    std::size_t instructions = 0;                 ///< of the program, for the board
+    void* workspace = nullptr;                    ///< of the device's operations
+    std::shared_ptr<SharedNumbers const> numbers; ///< that operations read and write
 };
 
 struct ExecutableInput {
@@ -76,7 +80,8 @@ struct ExecutableInput {
     StepState& state;                        ///< must outlive the executable
     bool adamw = true;                       ///< else SGD
     HeadOutput head = HeadOutput::losses;
-    float* logits = nullptr; ///< [vocabulary], on ranks with the head, for HeadOutput::logits
+    float* logits =
+        nullptr; ///< shared memory, [vocabulary], on ranks with the head, for HeadOutput::logits
 };
 
 Executable make_executable(ExecutableInput const& input);

@@ -46,32 +46,49 @@ void for_each_slice(Session const& session,
                   slice.offset - memory.shard.begin);
 }
 
+/// Lets `fill` write `count` values that then lie at `dst` of the device.
+void write_floats(Session const& session, float* dst, std::int64_t count,
+                  std::function<void(float*)> const& fill) {
+    if (!session.device().has_own_memory()) {
+        fill(dst);
+        return;
+    }
+    std::vector<float> values(static_cast<std::size_t>(count));
+    fill(values.data());
+    device::upload(session.device(), dst, values.data(), 4 * count);
+}
+
+void write_zeros(Session const& session, float* dst, std::int64_t count) {
+    write_floats(session, dst, count, [&](float* values) { std::fill_n(values, count, 0.0f); });
+}
+
 } // namespace
 
 void initialize_parameters(Session& session, std::uint64_t seed) {
     for_each_slice(session, [&](program::Slice const& slice, model::Parameter const& parameter,
                                 BucketMemory const& memory, std::int64_t begin) {
-        float* const dst = memory.master + begin;
         std::int64_t const count = slice.elements();
-        switch (parameter.initial) {
-        case model::Initial::ones:
-            std::fill_n(dst, count, 1.0f);
-            break;
-        case model::Initial::zeros:
-            std::fill_n(dst, count, 0.0f);
-            break;
-        case model::Initial::normal: {
-            std::uint64_t const stream = stream_of(parameter.name);
-            std::int64_t const first = slice.rows.begin * slice.cols;
-            for (std::int64_t i = 0; i < count; ++i)
-                dst[i] = parameter.init_std *
-                         core::normal(seed, stream, static_cast<std::uint64_t>(first + i));
-            break;
-        }
-        }
+        write_floats(session, memory.master + begin, count, [&](float* dst) {
+            switch (parameter.initial) {
+            case model::Initial::ones:
+                std::fill_n(dst, count, 1.0f);
+                break;
+            case model::Initial::zeros:
+                std::fill_n(dst, count, 0.0f);
+                break;
+            case model::Initial::normal: {
+                std::uint64_t const stream = stream_of(parameter.name);
+                std::int64_t const first = slice.rows.begin * slice.cols;
+                for (std::int64_t i = 0; i < count; ++i)
+                    dst[i] = parameter.init_std *
+                             core::normal(seed, stream, static_cast<std::uint64_t>(first + i));
+                break;
+            }
+            }
+        });
         for (float* const moment : {memory.moment1, memory.moment2})
             if (moment != nullptr)
-                std::fill_n(moment + begin, count, 0.0f);
+                write_zeros(session, moment + begin, count);
     });
     session.refresh_weights();
 }
@@ -79,16 +96,19 @@ void initialize_parameters(Session& session, std::uint64_t seed) {
 void load_parameters(Session& session, checkpoints::CheckpointReader& reader, Load what) {
     for_each_slice(session, [&](program::Slice const& slice, model::Parameter const& parameter,
                                 BucketMemory const& memory, std::int64_t begin) {
-        reader.read(checkpoints::kind_parameters, parameter.name, slice.rows,
-                    memory.master + begin);
+        write_floats(session, memory.master + begin, slice.elements(), [&](float* dst) {
+            reader.read(checkpoints::kind_parameters, parameter.name, slice.rows, dst);
+        });
         for (std::string_view const kind : {checkpoints::kind_moment1, checkpoints::kind_moment2}) {
             float* const dst = state_of(memory, kind);
             if (dst == nullptr)
                 continue;
             if (what == Load::parameters_and_moments)
-                reader.read(kind, parameter.name, slice.rows, dst + begin);
+                write_floats(session, dst + begin, slice.elements(), [&](float* values) {
+                    reader.read(kind, parameter.name, slice.rows, values);
+                });
             else
-                std::fill_n(dst + begin, slice.elements(), 0.0f);
+                write_zeros(session, dst + begin, slice.elements());
         }
     });
     session.refresh_weights();

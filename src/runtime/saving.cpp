@@ -69,8 +69,8 @@ void Saver::copy_to_snapshot() {
         for (std::size_t i = 0; i < slices.size(); ++i) {
             std::int64_t const bytes = bytes_of(slices[i]);
             if (rank == mpi_.rank())
-                std::memcpy(snapshot_->bytes().data() + offset, addresses[i],
-                            static_cast<std::size_t>(bytes));
+                device::download(session_.device(), snapshot_->bytes().data() + offset,
+                                 addresses[i], bytes);
             offset += bytes;
         }
     }
@@ -83,12 +83,20 @@ checkpoints::WriterResult Saver::write(std::string const& folder) {
     for (int const rank : node_ranks_) {
         auto slices = slices_of_rank(session_.sets(), session_.model(), core::RankId{rank}, kinds_);
         std::vector<float const*> addresses;
+        std::vector<float> values; // of one slice, where the device has a memory of its own
         if (!snapshot_)
             addresses = slice_addresses(session_, kinds_);
         for (std::size_t i = 0; i < slices.size(); ++i) {
-            slices[i].data =
-                snapshot_ ? reinterpret_cast<float const*>(snapshot_->bytes().data() + offset)
-                          : addresses[i];
+            if (snapshot_) {
+                slices[i].data = reinterpret_cast<float const*>(snapshot_->bytes().data() + offset);
+            } else if (session_.device().has_own_memory()) {
+                values.resize(static_cast<std::size_t>(bytes_of(slices[i])) / 4);
+                device::download(session_.device(), values.data(), addresses[i],
+                                 bytes_of(slices[i]));
+                slices[i].data = values.data();
+            } else {
+                slices[i].data = addresses[i];
+            }
             offset += bytes_of(slices[i]);
             writer.write(slices[i]);
         }

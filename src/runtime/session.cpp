@@ -21,8 +21,10 @@ Session::Session(SessionInput input)
     state_.sequence_losses.resize(sequences);
     evaluate_state_.sequence_losses.resize(sequences);
     unused_tokens_.resize(static_cast<std::size_t>(model_.config().sequence_length));
-    if (input.head == HeadOutput::logits)
+    if (input.head == HeadOutput::logits) {
         logits_.resize(static_cast<std::size_t>(model_.config().vocabulary));
+        shared_logits_ = device::Allocation::shared(cache_.device(), 4 * std::ssize(logits_));
+    }
     if (train_set_) {
         train_.emplace();
         train_->state = &state_;
@@ -41,26 +43,60 @@ void Session::make_arena() {
     std::int64_t const needed = std::max(train_set_ ? bytes(*train_set_) : 0, bytes(evaluate_set_));
     if (arena_ != nullptr && arena_->size() >= needed)
         return;
-    auto larger = std::make_unique<device::Arena>(needed, arena_options_);
+    auto larger = std::make_unique<device::Arena>(cache_.device(), needed, arena_options_);
     if (arena_ != nullptr)
         for (program::Buffer const& buffer : evaluate_set_.programs[rank_.index()].buffers)
             if (buffer.persistent)
-                std::memcpy(larger->at(buffer.offset), arena_->at(buffer.offset),
-                            static_cast<std::size_t>(buffer.bytes));
+                device::move(cache_.device(), larger->at(buffer.offset), arena_->at(buffer.offset),
+                             buffer.bytes);
     arena_ = std::move(larger);
 }
 
 void Session::make_executables() {
     memory_ = map_buckets(sets(), rank_, arena_->at(0));
-    if (train_set_) {
+    if (train_set_)
         train_->executable = executable_of(*train_set_, state_);
-        train_->board = std::make_unique<comm::Board>(train_->executable.instructions);
-        transport_.prepare(train_->executable.transport);
-    }
     evaluate_.executable = executable_of(evaluate_set_, evaluate_state_);
-    evaluate_.board = std::make_unique<comm::Board>(evaluate_.executable.instructions);
-    transport_.prepare(evaluate_.executable.transport);
+    if (cache_.device().has_own_memory())
+        stage();
+    if (train_set_)
+        prepare(*train_);
+    prepare(evaluate_);
     EVENER_ENSURE(cache_.workspace_bytes() <= options_.device_workspace_bytes);
+}
+
+void Session::prepare(Pass& pass) {
+    pass.board = std::make_unique<comm::Board>(pass.executable.instructions);
+    transport_.prepare(pass.executable.transport);
+    if (cache_.device().has_own_memory())
+        pass.device = std::make_unique<DevicePass>(cache_.device(), pass.executable);
+}
+
+/// Pinned memory for what messages and loads bring to a device with a memory of its own.
+void Session::stage() {
+    std::vector<Executable*> executables{&evaluate_.executable};
+    if (train_set_)
+        executables.push_back(&train_->executable);
+    std::vector<std::vector<comm::TransportQueue>*> lists;
+    std::vector<Call*> loads;
+    for (Executable* const executable : executables) {
+        lists.push_back(&executable->transport);
+        for (ComputeInstruction& instruction : executable->compute)
+            for (Call& call : instruction.calls)
+                if (call.kind == Call::Kind::load_inputs || call.kind == Call::Kind::load_targets)
+                    loads.push_back(&call);
+    }
+    staging_ = DeviceStaging{cache_.device(), rank_, lists};
+    std::int64_t const sequence_bytes = 4 * model_.config().sequence_length;
+    std::int64_t bytes = 0;
+    for (Call const* const load : loads)
+        bytes += load->sequences.size() * sequence_bytes;
+    token_staging_ = device::Allocation::shared(cache_.device(), bytes);
+    std::int64_t offset = 0;
+    for (Call* const load : loads) {
+        load->staging = token_staging_.data() + offset;
+        offset += load->sequences.size() * sequence_bytes;
+    }
 }
 
 Executable Session::executable_of(program::ProgramSet const& set, StepState& state) {
@@ -73,7 +109,7 @@ Executable Session::executable_of(program::ProgramSet const& set, StepState& sta
                             .state = state,
                             .adamw = options_.adamw,
                             .head = options_.head,
-                            .logits = logits_.data()});
+                            .logits = reinterpret_cast<float*>(shared_logits_.data())});
 }
 
 void Session::exchange_train(program::ProgramSet set) {
@@ -95,6 +131,9 @@ void Session::run_train(TokenSource const& tokens) {
 void Session::run_evaluate(TokenSource const& tokens) {
     evaluate_state_.step = state_.step;
     run(evaluate_, tokens);
+    if (!logits_.empty())
+        std::memcpy(logits_.data(), shared_logits_.data(),
+                    static_cast<std::size_t>(shared_logits_.size()));
     state_.scalars = evaluate_state_.scalars;
 }
 
@@ -102,24 +141,37 @@ void Session::run(Pass& pass, TokenSource const& tokens) {
     pass.state->tokens = 0;
     pass.state->next_tokens = 0;
     clock_.assign(static_cast<std::size_t>(boundary_bin(model_)) + 1, {});
+    pass.executable.numbers->give(*pass.state);
     pass.board->reset();
-    transport_.start(pass.executable.transport, *pass.board);
+    if (pass.device)
+        pass.device->start();
+    transport_.start(pass.executable.transport, *pass.board,
+                     pass.device ? &pass.device->copies() : nullptr);
     try {
-        for (ComputeInstruction const& instruction : pass.executable.compute) {
-            pass.board->wait(instruction.after);
-            random_delay();
-            pass.board->start(instruction.id);
-            if (pass.rehearsal_seconds.empty())
-                execute(pass, instruction, tokens);
-            else
-                sleep_instead(pass, instruction.id);
-            random_delay();
-            pass.board->publish(instruction.id);
-        }
+        run_instructions(pass, tokens);
     } catch (...) {
         pass.board->fail(std::current_exception());
     }
     transport_.finish();
+    if (pass.device)
+        pass.device->finish(*pass.board, clock_);
+}
+
+void Session::run_instructions(Pass& pass, TokenSource const& tokens) {
+    for (std::size_t place = 0; place < pass.executable.compute.size(); ++place) {
+        ComputeInstruction const& instruction = pass.executable.compute[place];
+        pass.board->wait(instruction.after);
+        random_delay();
+        pass.board->start(instruction.id);
+        if (!pass.rehearsal_seconds.empty())
+            sleep_instead(pass, instruction.id);
+        else if (pass.device)
+            enqueue(pass, place, tokens);
+        else
+            execute(pass, instruction, tokens);
+        random_delay();
+        pass.board->publish(instruction.id);
+    }
 }
 
 void Session::sleep_instead(Pass const& pass, core::InstructionId id) const {
@@ -132,8 +184,7 @@ void Session::execute(Pass& pass, ComputeInstruction const& instruction,
     using Clock = std::chrono::steady_clock;
     Clock::time_point before = Clock::now();
     for (Call const& next : instruction.calls) {
-        if (next.kind == Call::Kind::skip_if_not_finite && pass.state->skip_nonfinite &&
-            !is_finite(pass.state->scalars))
+        if (passes_over(pass, next))
             return;
         call(pass, next, tokens);
         Clock::time_point const now = Clock::now();
@@ -142,6 +193,30 @@ void Session::execute(Pass& pass, ComputeInstruction const& instruction,
                 {std::chrono::duration<double>(now - before).count(), next.amount};
         before = now;
     }
+}
+
+/// The same calls, enqueued: their times come from events.
+void Session::enqueue(Pass& pass, std::size_t place, TokenSource const& tokens) {
+    ComputeInstruction const& instruction = pass.executable.compute[place];
+    pass.device->begin(place, instruction);
+    for (std::size_t i = 0; i < instruction.calls.size(); ++i) {
+        Call const& next = instruction.calls[i];
+        if (passes_over(pass, next))
+            break;
+        call(pass, next, tokens);
+        bool const last = i + 1 == instruction.calls.size();
+        if (next.bin >= 0)
+            clock_[static_cast<std::size_t>(next.bin)] += {0, next.amount};
+        if (last || instruction.calls[i + 1].bin != next.bin)
+            pass.device->mark(next.bin);
+    }
+    pass.device->end(place, instruction);
+}
+
+/// Whether the rest of the instruction is left out.
+bool Session::passes_over(Pass const& pass, Call const& call) const {
+    return call.kind == Call::Kind::skip_if_not_finite && pass.state->skip_nonfinite &&
+           !is_finite(pass.state->scalars);
 }
 
 void Session::call(Pass& pass, Call const& call, TokenSource const& tokens) {
@@ -156,9 +231,9 @@ void Session::call(Pass& pass, Call const& call, TokenSource const& tokens) {
         load(pass, call, tokens);
         break;
     case Call::Kind::select_row:
-        std::memcpy(call.operands[1],
-                    static_cast<std::byte*>(call.operands[0]) + position_ * call.bytes,
-                    static_cast<std::size_t>(call.bytes));
+        device::enqueue_copy(cache_.device(), call.operands[1],
+                             static_cast<std::byte*>(call.operands[0]) + position_ * call.bytes,
+                             call.bytes);
         break;
     case Call::Kind::count_tokens:
         for (core::Range const range : state.head_sequences)
@@ -185,7 +260,8 @@ program::RankMeasurement Session::train_measurement() const {
 
 void Session::load(Pass& pass, Call const& call, TokenSource const& tokens) {
     auto const length = static_cast<std::size_t>(model_.config().sequence_length);
-    auto* dst = static_cast<std::int32_t*>(call.operands[0]);
+    void* const place = call.staging != nullptr ? call.staging : call.operands[0];
+    auto* dst = static_cast<std::int32_t*>(place);
     for (std::int64_t s = call.sequences.begin; s < call.sequences.end; ++s, dst += length) {
         if (call.kind == Call::Kind::load_inputs) {
             tokens.read(pass.state->step, s, {dst, length}, unused_tokens_);
@@ -197,6 +273,9 @@ void Session::load(Pass& pass, Call const& call, TokenSource const& tokens) {
                 std::count_if(dst, dst + length, [](std::int32_t token) { return token >= 0; });
         }
     }
+    if (call.staging != nullptr)
+        device::enqueue_copy(cache_.device(), call.operands[0], call.staging,
+                             4 * call.sequences.size() * model_.config().sequence_length);
 }
 
 /// A token id outside the vocabulary would read and write outside the embedding.
@@ -214,16 +293,23 @@ void Session::check_tokens(std::span<std::int32_t const> tokens, std::int32_t lo
 }
 
 void Session::refresh_weights() {
+    device::Device const& device = cache_.device();
+    constexpr std::int64_t block = std::int64_t{1} << 20;
+    std::vector<float> wide(block);
+    std::vector<std::uint16_t> narrow(block);
     for (BucketMemory const& entry : memory_) {
         if (entry.master == nullptr)
             continue;
         std::byte* const weights = entry.weights_at(entry.shard.begin);
         if (entry.type == core::DType::float32) {
-            std::memcpy(weights, entry.master, static_cast<std::size_t>(entry.shard.size()) * 4);
-        } else {
-            auto* const narrow = reinterpret_cast<std::uint16_t*>(weights);
-            for (std::int64_t i = 0; i < entry.shard.size(); ++i)
-                narrow[i] = core::to_bfloat16(entry.master[i]);
+            device::move(device, weights, entry.master, 4 * entry.shard.size());
+            continue;
+        }
+        for (std::int64_t begin = 0; begin < entry.shard.size(); begin += block) {
+            std::int64_t const count = std::min(block, entry.shard.size() - begin);
+            device::download(device, wide.data(), entry.master + begin, 4 * count);
+            std::transform(wide.begin(), wide.begin() + count, narrow.begin(), core::to_bfloat16);
+            device::upload(device, weights + 2 * begin, narrow.data(), 2 * count);
         }
     }
 }

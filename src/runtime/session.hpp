@@ -8,6 +8,8 @@
 #include "comm/transport.hpp"
 #include "device/arena.hpp"
 #include "program/measurement.hpp"
+#include "runtime/device_pass.hpp"
+#include "runtime/device_staging.hpp"
 #include "runtime/executable.hpp"
 #include "runtime/memory_map.hpp"
 
@@ -41,6 +43,7 @@ class Session {
     program::ProgramSet const& sets() const { return train_set_ ? *train_set_ : evaluate_set_; }
     model::Model const& model() const { return model_; }
     core::RankId rank() const { return rank_; }
+    device::Device const& device() const { return cache_.device(); }
     std::vector<BucketMemory> const& memory() const { return memory_; }
     StepState& state() { return state_; }
     std::int64_t arena_bytes() const { return arena_->size(); }
@@ -58,6 +61,9 @@ class Session {
     /// that all ranks must do it before the next pass.
     void exchange_train(program::ProgramSet set);
 
+    /// Pinned memory for messages and exchanges; 0 where the device computes in host memory.
+    std::int64_t staging_bytes() const { return staging_.bytes(); }
+
     /// When each instruction of the last training pass ran on this rank.
     comm::Board const& train_board() const { return *train_->board; }
     /// How long its layers took.
@@ -71,6 +77,7 @@ class Session {
         StepState* state = nullptr;
         Executable executable;
         std::unique_ptr<comm::Board> board;
+        std::unique_ptr<DevicePass> device;    ///< null where the device computes in host memory
         std::vector<double> rehearsal_seconds; ///< empty: it computes
     };
 
@@ -84,8 +91,13 @@ class Session {
     Executable executable_of(program::ProgramSet const& set, StepState& state);
     void make_arena();
     void make_executables();
+    void prepare(Pass& pass);
+    void stage();
+    void run_instructions(Pass& pass, TokenSource const& tokens);
+    bool passes_over(Pass const& pass, Call const& call) const;
     void run(Pass& pass, TokenSource const& tokens);
     void execute(Pass& pass, ComputeInstruction const& instruction, TokenSource const& tokens);
+    void enqueue(Pass& pass, std::size_t place, TokenSource const& tokens);
     void sleep_instead(Pass const& pass, core::InstructionId id) const;
     void call(Pass& pass, Call const& call, TokenSource const& tokens);
     void load(Pass& pass, Call const& call, TokenSource const& tokens);
@@ -102,7 +114,10 @@ class Session {
     std::unique_ptr<device::Arena> arena_;
     StepState state_;
     StepState evaluate_state_;
+    device::Allocation shared_logits_; ///< where the device writes them
     std::vector<float> logits_;
+    DeviceStaging staging_;
+    device::Allocation token_staging_;
     std::vector<BucketMemory> memory_;
     std::optional<Pass> train_;
     Pass evaluate_;

@@ -19,6 +19,7 @@ struct MakeWork {
     program::Program const& program;
     std::vector<BucketMemory> const& memory;
     Instruction const& instruction;
+    SharedNumbers const& numbers;
 
     std::byte* buffer() const {
         return input.arena + program.buffers[instruction.uses.front().buffer.index()].offset;
@@ -64,14 +65,19 @@ struct MakeWork {
     }
     comm::Work operator()(program::ReduceScalars const&) const {
         StepState* const state = &input.state;
+        SharedNumbers const* const shared = &numbers;
         return comm::ScalarsTask{
-            [state] { return contribution(*state); },
+            [state, shared] {
+                shared->take(*state);
+                return contribution(*state);
+            },
             [](std::vector<std::vector<std::byte>> const& all) { return combine(all); },
-            [state](std::span<std::byte const> bytes) {
+            [state, shared](std::span<std::byte const> bytes) {
                 state->scalars = decode_scalars(bytes);
                 float const clip = clip_factor(state->scalars, state->clip_norm);
                 state->decayed.grad_scale = clip;
                 state->not_decayed.grad_scale = clip;
+                shared->give(*state);
             }};
     }
     template <class Op>
@@ -98,7 +104,8 @@ comm::TransportQueue::Kind kind_of(QueueKind kind) {
 
 std::vector<comm::TransportQueue> make_transport_queues(ExecutableInput const& input,
                                                         program::Program const& program,
-                                                        std::vector<BucketMemory> const& memory) {
+                                                        std::vector<BucketMemory> const& memory,
+                                                        SharedNumbers const& numbers) {
     std::vector<comm::TransportQueue> queues;
     for (std::size_t q = 0; q < program.queues.size(); ++q) {
         if (program.queues[q].kind == QueueKind::compute)
@@ -111,7 +118,8 @@ std::vector<comm::TransportQueue> make_transport_queues(ExecutableInput const& i
                 continue;
             queue.tasks.push_back(
                 {core::InstructionId{static_cast<std::int64_t>(i)}, instruction.after,
-                 std::visit(MakeWork{input, program, memory, instruction}, instruction.operation)});
+                 std::visit(MakeWork{input, program, memory, instruction, numbers},
+                            instruction.operation)});
         }
     }
     return queues;

@@ -11,6 +11,7 @@ namespace evener::runtime {
 
 std::vector<comm::TransportQueue> make_transport_queues(ExecutableInput const& input,
                                                         program::Program const& program,
-                                                        std::vector<BucketMemory> const& memory);
+                                                        std::vector<BucketMemory> const& memory,
+                                                        SharedNumbers const& numbers);
 
 } // namespace evener::runtime

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/device_pass.hpp"
+
+namespace evener::runtime {
+
+using kernels::StreamKind;
+
+DevicePass::DevicePass(device::Device const& device, Executable const& executable)
+    : device_{device}, executable_{executable}, copies_{device, executable.instructions},
+      zero_{device.make_event()} {
+    std::size_t calls = 0;
+    for (ComputeInstruction const& instruction : executable.compute) {
+        spans_.push_back({device.make_event(), device.make_event(), false});
+        calls += instruction.calls.size();
+    }
+    for (std::size_t i = 0; i < calls; ++i)
+        marks_.push_back({device.make_event(), -1, nullptr});
+}
+
+void DevicePass::start() {
+    copies_.reset();
+    for (Span& span : spans_)
+        span.used = false;
+    used_marks_ = 0;
+    device_.record(zero_, StreamKind::compute);
+    zero_time_ = std::chrono::steady_clock::now();
+}
+
+void DevicePass::begin(std::size_t place, ComputeInstruction const& instruction) {
+    copies_.wait(StreamKind::compute, instruction.after);
+    Span& span = spans_[place];
+    device_.record(span.begin, StreamKind::compute);
+    span.used = true;
+    last_ = &span.begin;
+}
+
+void DevicePass::mark(std::int32_t bin) {
+    EVENER_EXPECT(used_marks_ < marks_.size());
+    Mark& mark = marks_[used_marks_++];
+    device_.record(mark.event, StreamKind::compute);
+    mark.bin = bin;
+    mark.since = last_;
+    last_ = &mark.event;
+}
+
+void DevicePass::end(std::size_t place, ComputeInstruction const& instruction) {
+    device_.record(spans_[place].end, StreamKind::compute);
+    copies_.note(instruction.id, StreamKind::compute);
+}
+
+void DevicePass::finish(comm::Board& board, std::vector<program::Spent>& clock) {
+    device_.synchronize();
+    double const shift = std::chrono::duration<double>(zero_time_ - board.zero()).count();
+    for (std::size_t i = 0; i < spans_.size(); ++i)
+        if (spans_[i].used && board.done(executable_.compute[i].id))
+            board.set_times(executable_.compute[i].id,
+                            {shift + device_.elapsed_seconds(zero_, spans_[i].begin),
+                             shift + device_.elapsed_seconds(zero_, spans_[i].end)});
+    for (std::size_t i = 0; i < used_marks_; ++i)
+        if (marks_[i].bin >= 0)
+            clock[static_cast<std::size_t>(marks_[i].bin)] +=
+                {device_.elapsed_seconds(*marks_[i].since, marks_[i].event), 0};
+}
+
+} // namespace evener::runtime
