@@ -330,9 +330,11 @@ std::vector<Case> row_cases() {
 
 std::vector<Case> attention_cases() {
     std::vector<Case> cases;
-    AttentionShape const shapes[] = {{2, 71, 6, 2, 19},  {1, 1, 1, 1, 1},    {3, 64, 2, 2, 64},
-                                     {1, 131, 4, 1, 80}, {2, 128, 1, 1, 32}, {0, 9, 2, 1, 8},
-                                     {2, 0, 2, 1, 8},    {2, 7, 0, 0, 8},    {1, 65, 3, 3, 1}};
+    AttentionShape const shapes[] = {{2, 71, 6, 2, 19},  {1, 1, 1, 1, 1},     {3, 64, 2, 2, 64},
+                                     {1, 131, 4, 1, 80}, {2, 128, 1, 1, 32},  {0, 9, 2, 1, 8},
+                                     {2, 0, 2, 1, 8},    {2, 7, 0, 0, 8},     {1, 65, 3, 3, 1},
+                                     {1, 37, 4, 2, 96},  {1, 139, 2, 1, 128}, {1, 67, 2, 1, 72},
+                                     {1, 35, 2, 2, 256}};
     for (Element const type : types) {
         for (AttentionShape shape : shapes) {
             shape.type = type;
