@@ -102,6 +102,8 @@ bool empty(cudaStream_t stream);
 int device_of(cudaStream_t stream);
 /// One operation of any stream, if one can run.
 void make_step();
+/// A step, and a moment without the lock: for loops that wait for other processes.
+void give_way();
 /// Steps until `finished`. Throws Fault when that cannot come; gives up the lock while operations
 /// are in flight.
 void run_until(std::function<bool()> const& finished);
@@ -154,7 +156,7 @@ cudaError_t guarded(std::function<void()> const& body);
 cudaError_t fatal_code();
 /// Remembers the fault and says it on standard error. The lock is held.
 void remember(Fault const& fault);
-/// As guarded() does for the calls of cudart; for those of the other fakes.
+/// Makes it what cudaGetLastError returns to this thread.
 cudaError_t record_error(cudaError_t code);
 
 } // namespace evener::hostcuda

@@ -90,7 +90,7 @@ Step step() {
 }
 
 /// Lets other threads in, and other processes.
-void pause() {
+void pause_unlocked() {
     runtime_lock().unlock();
     std::this_thread::sleep_for(in_flight_pause);
     runtime_lock().lock();
@@ -266,6 +266,11 @@ void make_step() {
     step();
 }
 
+void give_way() {
+    step();
+    pause_unlocked();
+}
+
 void run_until(std::function<bool()> const& finished) {
     if (finished())
         return;
@@ -273,7 +278,7 @@ void run_until(std::function<bool()> const& finished) {
     while (!finished()) {
         Step const result = step();
         if (result == Step::waiting)
-            pause();
+            pause_unlocked();
         if (fatal_code() != cudaSuccess)
             throw Fault{fatal_code(), Fault::Kind::fatal, "an earlier operation failed"};
         if (result == Step::nothing && !finished())
