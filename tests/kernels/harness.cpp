@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
+#include <utility>
 
 namespace evener::kernels::test {
 namespace {
@@ -59,24 +61,159 @@ double read(Storage storage, std::byte const* at) {
     return get<std::int32_t>(at);
 }
 
-/// Bytes on a cache line boundary, or `shift` bytes past one. Exactly as long as asked for, so that
-/// a sanitizer sees what is read or written beyond.
-class Buffer {
+/// Memory of the device, or where it has none of its own, of the process, on a cache line boundary.
+/// Exactly as long as asked for, so that a sanitizer sees what is read or written beyond.
+class Memory {
   public:
-    Buffer(std::int64_t bytes, std::int64_t shift) {
-        auto const all = static_cast<std::size_t>(bytes + shift);
-        memory_.reset(static_cast<std::byte*>(::operator new (all, std::align_val_t{64})));
-        begin_ = memory_.get() + shift;
+    enum class Kind { host, pinned, device };
+
+    Memory(OpenTable const& open, Kind kind, std::int64_t bytes) : open_{&open}, kind_{kind} {
+        Reason reason;
+        int failed = 0;
+        if (kind == Kind::host)
+            begin_ = ::operator new (static_cast<std::size_t>(bytes), std::align_val_t{64});
+        else if (kind == Kind::pinned)
+            failed = table().allocate_pinned(open.device(), std::max<std::int64_t>(bytes, 1),
+                                             &begin_, &reason);
+        else
+            failed =
+                table().allocate(open.device(), std::max<std::int64_t>(bytes, 1), &begin_, &reason);
+        if (failed != 0)
+            throw std::runtime_error(reason.text);
     }
-    std::byte* begin() const { return begin_; }
+    Memory(Memory&& other) noexcept
+        : open_{other.open_}, kind_{other.kind_}, begin_{std::exchange(other.begin_, nullptr)} {}
+    ~Memory() {
+        if (begin_ == nullptr)
+            return;
+        if (kind_ == Kind::host)
+            ::operator delete (begin_, std::align_val_t{64});
+        else if (kind_ == Kind::pinned)
+            table().deallocate_pinned(open_->device(), begin_);
+        else
+            table().deallocate(open_->device(), begin_);
+    }
+    std::byte* begin() const { return static_cast<std::byte*>(begin_); }
 
   private:
-    struct Free {
-        void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{64}); }
-    };
-    std::unique_ptr<std::byte, Free> memory_;
-    std::byte* begin_;
+    MemoryTable const& table() const { return *open_->table().memory; }
+
+    OpenTable const* open_;
+    Kind kind_;
+    void* begin_ = nullptr;
 };
+
+/// An operand: what the test fills and reads, and where the operation finds it, `shift` bytes past
+/// a cache line. They are the same where the device has no memory of its own.
+class Buffer {
+  public:
+    Buffer(OpenTable const& open, std::int64_t bytes, std::int64_t shift)
+        : bytes_{bytes}, shift_{shift}, host_{open,
+                                              open.table().memory ? Memory::Kind::pinned
+                                                                  : Memory::Kind::host,
+                                              bytes + shift} {
+        if (open.table().memory != nullptr)
+            device_.emplace(open, Memory::Kind::device, bytes + shift);
+    }
+    std::int64_t bytes() const { return bytes_; }
+    std::byte* host() const { return host_.begin() + shift_; }
+    std::byte* device() const { return (device_ ? *device_ : host_).begin() + shift_; }
+
+  private:
+    std::int64_t bytes_;
+    std::int64_t shift_;
+    Memory host_;
+    std::optional<Memory> device_;
+};
+
+/// Copies around an operation, on streams of their own: the order comes from events alone. Nothing
+/// where the device has no memory of its own.
+class Transfers {
+  public:
+    explicit Transfers(OpenTable const& open) : open_{open}, memory_{open.table().memory} {
+        if (memory_ != nullptr)
+            check(memory_->create_event(open.device(), &event_, &reason_));
+    }
+    Transfers(Transfers const&) = delete;
+    Transfers& operator=(Transfers const&) = delete;
+    ~Transfers() {
+        if (memory_ == nullptr)
+            return;
+        for (StreamKind const stream : {StreamKind::copy_in, StreamKind::compute})
+            if (memory_->record(open_.device(), event_, stream, &reason_) == 0)
+                memory_->synchronize(open_.device(), event_, &reason_);
+        memory_->destroy_event(open_.device(), event_);
+    }
+
+    void bring(std::vector<Buffer> const& buffers) const {
+        if (memory_ == nullptr)
+            return;
+        for (Buffer const& buffer : buffers)
+            copy(StreamKind::copy_in, buffer.device(), buffer.host(), buffer.bytes());
+        follow(StreamKind::compute, StreamKind::copy_in);
+    }
+
+    /// Returns when the copies are there.
+    void fetch(std::vector<Buffer> const& buffers) const {
+        if (memory_ == nullptr)
+            return;
+        follow(StreamKind::copy_out, StreamKind::compute);
+        for (Buffer const& buffer : buffers)
+            copy(StreamKind::copy_out, buffer.host(), buffer.device(), buffer.bytes());
+        check(memory_->record(open_.device(), event_, StreamKind::copy_out, &reason_));
+        check(memory_->synchronize(open_.device(), event_, &reason_));
+    }
+
+  private:
+    void check(int code) const {
+        if (code != 0)
+            throw std::runtime_error(reason_.text);
+    }
+    void copy(StreamKind stream, void* dst, void const* src, std::int64_t bytes) const {
+        check(memory_->copy(open_.device(), stream, dst, src, bytes, &reason_));
+    }
+    /// What comes on `stream` waits for all that is on `before`.
+    void follow(StreamKind stream, StreamKind before) const {
+        check(memory_->record(open_.device(), event_, before, &reason_));
+        check(memory_->wait(open_.device(), stream, event_, &reason_));
+    }
+
+    OpenTable const& open_;
+    MemoryTable const* memory_;
+    Event* event_ = nullptr;
+    mutable Reason reason_;
+};
+
+struct Plugin {
+    DeviceTable const* table = nullptr;
+    std::string unusable;
+};
+
+Plugin load_plugin() {
+    char const* const chosen = std::getenv("EVENER_TEST_PLUGIN");
+    std::string const path = chosen != nullptr ? chosen : EVENER_TEST_PLUGIN;
+    auto const needs = [&](char const* level) { return path.find(level) != std::string::npos; };
+    if ((needs("x86-64-v4") && !__builtin_cpu_supports("x86-64-v4")) ||
+        (needs("x86-64-v3") && !__builtin_cpu_supports("x86-64-v3")))
+        return {nullptr, "this CPU is below the level of the plug-in"};
+    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr)
+        throw std::runtime_error(dlerror());
+    auto const function =
+        reinterpret_cast<DeviceTableFunction>(dlsym(library, device_table_symbol));
+    if (function == nullptr)
+        throw std::runtime_error(dlerror());
+    DeviceTable const* const table = function();
+    Reason reason;
+    if (table->memory != nullptr && table->memory->count_devices(&reason) == 0)
+        return {nullptr, reason.text};
+    return {table, ""};
+}
+
+Plugin const& plugin() {
+    static Plugin const loaded = load_plugin();
+    return loaded;
+}
 
 std::uint64_t mix(std::uint64_t x) { // splitmix64
     x += 0x9e3779b97f4a7c15u;
@@ -142,36 +279,41 @@ OpenTable::~OpenTable() {
 
 std::vector<std::vector<double>> run(OpenTable const& open, Case const& test, Addresses addresses) {
     std::vector<Buffer> buffers;
-    std::vector<void*> pointers;
+    std::vector<void*> pointers; // on the device
     for (Operand const& operand : test.operands) {
         std::int64_t const size = size_of(operand.storage);
         bool const shares = operand.same_as >= 0;
-        buffers.emplace_back(shares ? 0 : operand.count * size,
+        buffers.emplace_back(open, shares ? 0 : operand.count * size,
                              addresses == Addresses::odd ? size : 0);
-        std::byte* const begin = buffers.back().begin();
+        Buffer const& buffer = buffers.back();
         if (operand.null)
             pointers.push_back(nullptr);
         else
             pointers.push_back(shares ? pointers[static_cast<std::size_t>(operand.same_as)]
-                                      : begin);
+                                      : buffer.device());
         if (operand.null || shares)
             continue;
         if (operand.storage == Storage::scalars)
-            put(begin, test.scalars);
+            put(buffer.host(), test.scalars);
         else
             for (std::int64_t i = 0; i < operand.count; ++i)
-                write(operand.storage, begin + i * size, operand.fill(i));
+                write(operand.storage, buffer.host() + i * size, operand.fill(i));
     }
 
     PreparedOperation operation{open, test.shape};
     if (operation.get() == nullptr)
         throw std::runtime_error(operation.reason.text);
-    Buffer const workspace{operation.workspace_bytes, 0};
-    std::memset(workspace.begin(), 0xff,
-                static_cast<std::size_t>(operation.workspace_bytes)); // NaN
-    if (open.table().run(open.device(), operation.get(), pointers.data(), workspace.begin(),
-                         &operation.reason) != 0)
-        throw std::runtime_error(operation.reason.text);
+    buffers.emplace_back(open, operation.workspace_bytes, 64); // aligned to 64 bytes, no more
+    std::byte* const workspace = buffers.back().host();
+    std::memset(workspace, 0xff, static_cast<std::size_t>(operation.workspace_bytes)); // NaN
+    {
+        Transfers const transfers{open};
+        transfers.bring(buffers);
+        if (open.table().run(open.device(), operation.get(), pointers.data(),
+                             buffers.back().device(), &operation.reason) != 0)
+            throw std::runtime_error(operation.reason.text);
+        transfers.fetch(buffers);
+    }
 
     std::vector<std::vector<double>> results;
     for (std::size_t o = 0; o < test.operands.size(); ++o) {
@@ -179,9 +321,10 @@ std::vector<std::vector<double>> run(OpenTable const& open, Case const& test, Ad
         auto& values = results.emplace_back();
         if (operand.null || operand.storage == Storage::scalars)
             continue;
+        auto const at = static_cast<std::size_t>(operand.same_as);
+        std::byte const* const begin = buffers[operand.same_as >= 0 ? at : o].host();
         for (std::int64_t i = 0; i < operand.count; ++i)
-            values.push_back(read(operand.storage, static_cast<std::byte*>(pointers[o]) +
-                                                       i * size_of(operand.storage)));
+            values.push_back(read(operand.storage, begin + i * size_of(operand.storage)));
     }
     return results;
 }
@@ -191,26 +334,12 @@ std::string refusal(OpenTable const& open, OperationShape const& shape) {
     return operation.get() == nullptr ? operation.reason.text : "";
 }
 
-DeviceTable const* host_table() {
-    char const* const chosen = std::getenv("EVENER_TEST_PLUGIN");
-    std::string const path = chosen != nullptr ? chosen : EVENER_TEST_PLUGIN;
-    auto const runs_here = [&] {
-        if (path.find("x86-64-v4") != std::string::npos)
-            return __builtin_cpu_supports("x86-64-v4") != 0;
-        if (path.find("x86-64-v3") != std::string::npos)
-            return __builtin_cpu_supports("x86-64-v3") != 0;
-        return true;
-    };
-    if (!runs_here())
-        return nullptr;
-    static void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr)
-        throw std::runtime_error(dlerror());
-    auto const function =
-        reinterpret_cast<DeviceTableFunction>(dlsym(library, device_table_symbol));
-    if (function == nullptr)
-        throw std::runtime_error(dlerror());
-    return function();
+DeviceTable const* plugin_table() {
+    return plugin().table;
+}
+
+std::string why_unusable() {
+    return plugin().unusable;
 }
 
 int test_threads() {

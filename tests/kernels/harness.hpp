@@ -3,12 +3,14 @@
 
 // Runs one operation through a device table on buffers of the test's own: operands are described
 // once (type, size, contents, who writes them) and can be laid out aligned or at odd addresses.
+// Devices with a memory of their own get them by the table's copies.
 
 #include "kernels/table.hpp"
 
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -38,6 +40,11 @@ struct Case {
     Element type = Element::float32; ///< whose rounding the results carry
     OptimizerScalars scalars;
 };
+
+/// For GoogleTest, which prints the bytes else.
+inline void PrintTo(Case const& test, std::ostream* stream) {
+    *stream << test.name;
+}
 
 /// Pseudo-random numbers in (-1, 1) that depend on (seed, index) alone.
 std::function<double(std::int64_t)> noise(std::uint64_t seed, double scale = 1, double offset = 0);
@@ -71,9 +78,11 @@ std::vector<std::vector<double>> run(OpenTable const& table, Case const& test,
 /// The reason why the table refuses the shape; empty when it does not.
 std::string refusal(OpenTable const& table, OperationShape const& shape);
 
-/// The host plug-in under test: EVENER_TEST_PLUGIN, or the one of this build. Null when this CPU is
-/// below its level.
-DeviceTable const* host_table();
+/// The plug-in under test: EVENER_TEST_PLUGIN, or the host's of this build. Null when it cannot be
+/// used on this machine, see why_unusable().
+DeviceTable const* plugin_table();
+/// "this CPU is below the level of the plug-in", or why there is no GPU.
+std::string why_unusable();
 /// EVENER_TEST_THREADS, or 2.
 int test_threads();
 
