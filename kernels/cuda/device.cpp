@@ -73,8 +73,10 @@ void destroy(OpenDevice* device) {
 }
 
 std::unique_ptr<OpenDevice, void (*)(OpenDevice*)> open_device(int ordinal) {
-    int devices = 0;
-    EVENER_CUDA(cudaGetDeviceCount(&devices));
+    Reason reason;
+    int const devices = count_devices(&reason);
+    if (devices <= 0)
+        throw std::runtime_error{reason.text};
     if (ordinal < 0 || ordinal >= devices)
         throw std::runtime_error{"there is no CUDA device " + std::to_string(ordinal) +
                                  " (this process sees " + std::to_string(devices) + ")"};
@@ -105,7 +107,7 @@ int count_devices(Reason* reason) {
     if (status == cudaSuccess)
         return devices;
     cudaGetLastError();
-    int driver = 0;
+    int driver = 0; // what a machine without a driver says, too
     if (cudaDriverGetVersion(&driver) != cudaSuccess)
         driver = 0;
     bool const none = status == cudaErrorNoDevice || driver == 0;

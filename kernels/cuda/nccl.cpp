@@ -6,12 +6,10 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#ifndef EVENER_NCCL_LIBRARY
-#define EVENER_NCCL_LIBRARY "libnccl.so.2"
-#endif
-
 namespace evener::kernels::cuda {
 namespace {
+
+constexpr char const* library_name = "libnccl.so.2";
 
 /// Throws with the loader's own words about the call that just failed.
 [[noreturn]] void fail(char const* what) {
@@ -32,9 +30,9 @@ void look_up(void* library, char const* name, Function*& function) {
 /// made; else the first collective would, and hold up its caller until all peers have come.
 Nccl load() {
     setenv("NCCL_RUNTIME_CONNECT", "0", 0);
-    void* const library = dlopen(EVENER_NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    void* const library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library == nullptr)
-        fail(EVENER_NCCL_LIBRARY);
+        fail(library_name);
     Nccl functions{};
     look_up(library, "ncclGetVersion", functions.get_version);
     look_up(library, "ncclGetUniqueId", functions.get_unique_id);
