@@ -61,48 +61,6 @@ double read(Storage storage, std::byte const* at) {
     return get<std::int32_t>(at);
 }
 
-/// Memory of the device, or where it has none of its own, of the process, on a cache line boundary.
-/// Exactly as long as asked for, so that a sanitizer sees what is read or written beyond.
-class Memory {
-  public:
-    enum class Kind { host, pinned, device };
-
-    Memory(OpenTable const& open, Kind kind, std::int64_t bytes) : open_{&open}, kind_{kind} {
-        Reason reason;
-        int failed = 0;
-        if (kind == Kind::host)
-            begin_ = ::operator new (static_cast<std::size_t>(bytes), std::align_val_t{64});
-        else if (kind == Kind::pinned)
-            failed = table().allocate_pinned(open.device(), std::max<std::int64_t>(bytes, 1),
-                                             &begin_, &reason);
-        else
-            failed =
-                table().allocate(open.device(), std::max<std::int64_t>(bytes, 1), &begin_, &reason);
-        if (failed != 0)
-            throw std::runtime_error(reason.text);
-    }
-    Memory(Memory&& other) noexcept
-        : open_{other.open_}, kind_{other.kind_}, begin_{std::exchange(other.begin_, nullptr)} {}
-    ~Memory() {
-        if (begin_ == nullptr)
-            return;
-        if (kind_ == Kind::host)
-            ::operator delete (begin_, std::align_val_t{64});
-        else if (kind_ == Kind::pinned)
-            table().deallocate_pinned(open_->device(), begin_);
-        else
-            table().deallocate(open_->device(), begin_);
-    }
-    std::byte* begin() const { return static_cast<std::byte*>(begin_); }
-
-  private:
-    MemoryTable const& table() const { return *open_->table().memory; }
-
-    OpenTable const* open_;
-    Kind kind_;
-    void* begin_ = nullptr;
-};
-
 /// An operand: what the test fills and reads, and where the operation finds it, `shift` bytes past
 /// a cache line. They are the same where the device has no memory of its own.
 class Buffer {
@@ -126,62 +84,54 @@ class Buffer {
     std::optional<Memory> device_;
 };
 
+/// What comes on `stream` waits for all that is on `before`.
+void follow(OpenTable const& open, StreamKind stream, StreamKind before) {
+    TableEvent const event{open};
+    event.record(before);
+    event.hold_up(stream);
+}
+
 /// Copies around an operation, on streams of their own: the order comes from events alone. Nothing
 /// where the device has no memory of its own.
 class Transfers {
   public:
-    explicit Transfers(OpenTable const& open) : open_{open}, memory_{open.table().memory} {
-        if (memory_ != nullptr)
-            check(memory_->create_event(open.device(), &event_, &reason_));
-    }
+    explicit Transfers(OpenTable const& open) : open_{open} {}
     Transfers(Transfers const&) = delete;
     Transfers& operator=(Transfers const&) = delete;
-    ~Transfers() {
-        if (memory_ == nullptr)
+    ~Transfers() { // what was enqueued before an exception still uses the buffers
+        if (!needed())
             return;
-        for (StreamKind const stream : {StreamKind::copy_in, StreamKind::compute})
-            if (memory_->record(open_.device(), event_, stream, &reason_) == 0)
-                memory_->synchronize(open_.device(), event_, &reason_);
-        memory_->destroy_event(open_.device(), event_);
+        for (StreamKind const stream : {StreamKind::copy_in, StreamKind::compute}) {
+            TableEvent const event{open_};
+            event.record(stream);
+            event.synchronize();
+        }
     }
 
     void bring(std::vector<Buffer> const& buffers) const {
-        if (memory_ == nullptr)
+        if (!needed())
             return;
         for (Buffer const& buffer : buffers)
-            copy(StreamKind::copy_in, buffer.device(), buffer.host(), buffer.bytes());
-        follow(StreamKind::compute, StreamKind::copy_in);
+            copy(open_, StreamKind::copy_in, buffer.device(), buffer.host(), buffer.bytes());
+        follow(open_, StreamKind::compute, StreamKind::copy_in);
     }
 
     /// Returns when the copies are there.
     void fetch(std::vector<Buffer> const& buffers) const {
-        if (memory_ == nullptr)
+        if (!needed())
             return;
-        follow(StreamKind::copy_out, StreamKind::compute);
+        follow(open_, StreamKind::copy_out, StreamKind::compute);
         for (Buffer const& buffer : buffers)
-            copy(StreamKind::copy_out, buffer.host(), buffer.device(), buffer.bytes());
-        check(memory_->record(open_.device(), event_, StreamKind::copy_out, &reason_));
-        check(memory_->synchronize(open_.device(), event_, &reason_));
+            copy(open_, StreamKind::copy_out, buffer.host(), buffer.device(), buffer.bytes());
+        TableEvent const event{open_};
+        event.record(StreamKind::copy_out);
+        event.synchronize();
     }
 
   private:
-    void check(int code) const {
-        if (code != 0)
-            throw std::runtime_error(reason_.text);
-    }
-    void copy(StreamKind stream, void* dst, void const* src, std::int64_t bytes) const {
-        check(memory_->copy(open_.device(), stream, dst, src, bytes, &reason_));
-    }
-    /// What comes on `stream` waits for all that is on `before`.
-    void follow(StreamKind stream, StreamKind before) const {
-        check(memory_->record(open_.device(), event_, before, &reason_));
-        check(memory_->wait(open_.device(), stream, event_, &reason_));
-    }
+    bool needed() const { return open_.table().memory != nullptr; }
 
     OpenTable const& open_;
-    MemoryTable const* memory_;
-    Event* event_ = nullptr;
-    mutable Reason reason_;
 };
 
 struct Plugin {
@@ -275,6 +225,75 @@ OpenTable::OpenTable(DeviceTable const* table, int threads) : table_{table} {
 
 OpenTable::~OpenTable() {
     table_->close(device_);
+}
+
+Memory::Memory(OpenTable const& open, Kind kind, std::int64_t bytes) : open_{&open}, kind_{kind} {
+    Reason reason;
+    int failed = 0;
+    MemoryTable const* const table = open.table().memory;
+    if (kind == Kind::host)
+        begin_ = ::operator new (static_cast<std::size_t>(bytes), std::align_val_t{64});
+    else if (kind == Kind::pinned)
+        failed = table->allocate_pinned(open.device(), std::max<std::int64_t>(bytes, 1), &begin_,
+                                        &reason);
+    else
+        failed = table->allocate(open.device(), std::max<std::int64_t>(bytes, 1), &begin_, &reason);
+    if (failed != 0)
+        throw std::runtime_error(reason.text);
+}
+
+Memory::~Memory() {
+    if (begin_ == nullptr)
+        return;
+    if (kind_ == Kind::host)
+        ::operator delete (begin_, std::align_val_t{64});
+    else if (kind_ == Kind::pinned)
+        open_->table().memory->deallocate_pinned(open_->device(), begin_);
+    else
+        open_->table().memory->deallocate(open_->device(), begin_);
+}
+
+TableEvent::TableEvent(OpenTable const& open) : open_{open} {
+    Reason reason;
+    if (open.table().memory->create_event(open.device(), &event_, &reason) != 0)
+        throw std::runtime_error(reason.text);
+}
+
+TableEvent::~TableEvent() {
+    open_.table().memory->destroy_event(open_.device(), event_);
+}
+
+void TableEvent::record(StreamKind stream) const {
+    Reason reason;
+    if (open_.table().memory->record(open_.device(), event_, stream, &reason) != 0)
+        throw std::runtime_error(reason.text);
+}
+
+void TableEvent::hold_up(StreamKind stream) const {
+    Reason reason;
+    if (open_.table().memory->wait(open_.device(), stream, event_, &reason) != 0)
+        throw std::runtime_error(reason.text);
+}
+
+bool TableEvent::is_done() const {
+    Reason reason;
+    int const code = open_.table().memory->query(open_.device(), event_, &reason);
+    if (code != 0 && code != 1)
+        throw std::runtime_error(reason.text);
+    return code == 0;
+}
+
+void TableEvent::synchronize() const {
+    Reason reason;
+    if (open_.table().memory->synchronize(open_.device(), event_, &reason) != 0)
+        throw std::runtime_error(reason.text);
+}
+
+void copy(OpenTable const& open, StreamKind stream, void* dst, void const* src,
+          std::int64_t bytes) {
+    Reason reason;
+    if (open.table().memory->copy(open.device(), stream, dst, src, bytes, &reason) != 0)
+        throw std::runtime_error(reason.text);
 }
 
 std::vector<std::vector<double>> run(OpenTable const& open, Case const& test, Addresses addresses) {

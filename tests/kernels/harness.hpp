@@ -12,6 +12,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace evener::kernels::test {
@@ -67,6 +68,48 @@ class OpenTable {
     DeviceTable const* table_;
     Device* device_ = nullptr;
 };
+
+/// Memory of the device, or where it has none of its own, of the process, on a cache line boundary.
+/// Exactly as long as asked for, so that a sanitizer sees what is read or written beyond. Throws
+/// std::runtime_error with the table's reason.
+class Memory {
+  public:
+    enum class Kind { host, pinned, device };
+
+    Memory(OpenTable const& open, Kind kind, std::int64_t bytes);
+    Memory(Memory&& other) noexcept
+        : open_{other.open_}, kind_{other.kind_}, begin_{std::exchange(other.begin_, nullptr)} {}
+    ~Memory();
+
+    std::byte* begin() const { return static_cast<std::byte*>(begin_); }
+
+  private:
+    OpenTable const* open_;
+    Kind kind_;
+    void* begin_ = nullptr;
+};
+
+/// An event of a device with a memory of its own; what fails throws std::runtime_error.
+class TableEvent {
+  public:
+    explicit TableEvent(OpenTable const& open);
+    TableEvent(TableEvent const&) = delete;
+    TableEvent& operator=(TableEvent const&) = delete;
+    ~TableEvent();
+
+    Event* get() const { return event_; }
+    void record(StreamKind stream) const;
+    void hold_up(StreamKind stream) const; ///< until the record is reached
+    bool is_done() const;
+    void synchronize() const;
+
+  private:
+    OpenTable const& open_;
+    Event* event_ = nullptr;
+};
+
+/// Copies on a stream of a device with a memory of its own. Throws std::runtime_error.
+void copy(OpenTable const& open, StreamKind stream, void* dst, void const* src, std::int64_t bytes);
 
 enum class Addresses { aligned, odd }; ///< odd: one element past a cache line
 
