@@ -27,7 +27,9 @@ bool reversed() {
     return seed() == reverse_seed;
 }
 
-void jump(Fiber& from, Fiber& to, bool abandon = false) {
+/// Called outside of Unseen too, by fibers that are done.
+__attribute__((noinline, no_sanitize("thread"))) void jump(Fiber& from, Fiber& to,
+                                                           bool abandon = false) {
     grid().running = &to;
     switch_fiber(from, to, abandon);
 }

@@ -150,11 +150,16 @@ struct Messages::State {
     std::vector<MPI_Request> requests;
 };
 
+std::vector<std::unique_ptr<Messages::State>>& Messages::abandoned() {
+    static auto& all = *new std::vector<std::unique_ptr<State>>;
+    return all;
+}
+
 Messages::Messages() = default;
 
 Messages::~Messages() {
     if (state_ && !state_->requests.empty())
-        static_cast<void>(state_.release()); // MPI still uses the memory
+        abandoned().push_back(std::move(state_)); // MPI still uses the memory
 }
 
 Messages::State& Messages::state() {

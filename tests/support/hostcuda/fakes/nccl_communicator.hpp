@@ -51,6 +51,7 @@ class Messages {
 
   private:
     struct State;
+    static std::vector<std::unique_ptr<State>>& abandoned();
     State& state();
     std::unique_ptr<State> state_;
 };

@@ -29,7 +29,8 @@ enum class Step { advanced, waiting, nothing };
 
 struct Streams {
     std::vector<CUstream_st*> all;
-    std::mt19937_64 random{seed() + 1};
+    std::uint64_t seed = hostcuda::seed(); ///< that `random` began with
+    std::mt19937_64 random{seed + 1};
     std::uint64_t enqueued = 0;
     std::atomic<std::uint64_t> calls = 0; ///< of the runtime, so far
 };
@@ -45,6 +46,10 @@ constexpr auto in_flight_pause = std::chrono::microseconds{50};
 /// runs far ahead of another or not at all.
 void draw_priorities(bool now) {
     Streams& s = streams();
+    if (s.seed != seed()) {
+        s.seed = seed();
+        s.random.seed(s.seed + 1);
+    }
     if (!shuffled())
         return;
     if (now || s.random() % 16 == 0)

@@ -205,6 +205,12 @@ __global__ void sum_in_shared(float const* x, float* y, int) {
     y[threadIdx.x] = sum[0];
 }
 
+__global__ void add_to_half_kernel(float* to, float const* from, int count) {
+    int const i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+    if (i < count)
+        to[i] = to[i] / 2 + from[i];
+}
+
 using Kernel = void (*)(float const*, float*, int);
 
 struct Case {
@@ -249,6 +255,12 @@ bool run(std::string const& name, Twin twin, float const* x, float* y, int count
             return true;
         }
     return false;
+}
+
+void add_to_half(float* to, float const* from, int count, cudaStream_t stream) {
+    int const threads = 64;
+    auto const blocks = static_cast<unsigned>((count + threads - 1) / threads);
+    EVENER_LAUNCH(add_to_half_kernel, dim3(blocks), dim3(threads), 0, stream, to, from, count);
 }
 
 } // namespace evener::twins
