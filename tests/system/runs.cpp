@@ -87,6 +87,8 @@ support::ProcessResult train(job::Job const& job, TrainOptions const& options) {
         process.environment.push_back(
             fmt::format("EVENER_RANDOM_DELAYS={}:400", options.delay_seed));
     }
+    process.environment.insert(process.environment.end(), options.environment.begin(),
+                               options.environment.end());
     return support::run_process(command, process);
 }
 

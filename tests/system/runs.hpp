@@ -31,6 +31,7 @@ struct TrainOptions {
     int ranks = 1;
     std::uint64_t delay_seed = 0; ///< not 0: synchronous sends and random delays
     std::vector<std::string> settings{};
+    std::vector<std::string> environment{}; ///< NAME=value
 };
 
 /// `evener train` of the job, written beside its run folder first.

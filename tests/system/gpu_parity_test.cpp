@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// GPU ranks train the model that CPU ranks train: random plans on fake GPUs, the CUDA plug-in's own
+// sources on the host layer, against one CPU rank.
+#include "io/files.hpp"
+#include "support/sizes.hpp"
+#include "support/temporary_folder.hpp"
+
+#include "system/parity_cases.hpp"
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+namespace evener::system_test {
+namespace {
+
+/// The environment in which ranks find `gpus` fake GPUs.
+std::vector<std::string> fake_gpus(std::int64_t gpus, std::uint64_t seed) {
+    char const* const plugin = std::getenv("EVENER_TEST_PLUGIN");
+    EXPECT_NE(plugin, nullptr) << "run it by ctest";
+    return {fmt::format("EVENER_DEVICE_PLUGIN={}", plugin != nullptr ? plugin : ""),
+            fmt::format("EVENER_HOSTCUDA_DEVICES={}", gpus),
+            fmt::format("EVENER_HOSTCUDA_SEED={}", seed)};
+}
+
+void run_case(std::uint64_t seed, ParityCase const& c) {
+    SCOPED_TRACE(fmt::format("EVENER_TEST_SEED={}", seed));
+    support::TemporaryFolder const folder{"gpu-parity"};
+    auto const tokens = folder / "tokens.bin";
+    write_tokens(tokens, c.config.vocabulary, 40 * c.config.sequence_length + 1, seed);
+
+    job::Job alone = with_plan(job_of(c, tokens, folder / "one"),
+                               one_rank(c.plan, 2 + 2 * c.config.decoder_layers));
+    alone.run.devices = job::Devices::cpu;
+    alone.log.gradients = (folder / "one-gradients").string();
+    auto const first = train(alone);
+    ASSERT_EQ(first.exit_code, 0) << first.errors;
+
+    job::Job several = with_plan(job_of(c, tokens, folder / "several"), c.plan);
+    several.run.devices = job::Devices::gpu;
+    several.log.gradients = (folder / "several-gradients").string();
+    if (!c.orders.empty()) {
+        several.plan.schedule_file = (folder / "orders.csv").string();
+        io::write_file_atomically(several.plan.schedule_file, c.orders);
+    }
+    TrainOptions options{.ranks = static_cast<int>(c.plan.rank_count()), .delay_seed = seed | 1};
+    options.environment = fake_gpus(c.plan.rank_count(), seed);
+    auto const second = train(several, options);
+    ASSERT_EQ(second.exit_code, 0) << second.errors;
+    EXPECT_NE(second.errors.find("host CPU as GPU"), std::string::npos) << second.errors;
+    expect_equal_losses(folder / "one", folder / "several");
+    auto const gradients = [&](char const* name) {
+        return tensors(step_folder(folder / name, 1), "gradients");
+    };
+    expect_equal_gradients(gradients("one-gradients"), gradients("several-gradients"), 1);
+
+    // The same plan twice: equal to the bit, whatever the timing and the order of streams.
+    job::Job again = several;
+    again.run.out = (folder / "again").string();
+    again.log.gradients.clear();
+    options.delay_seed = (seed ^ 0x5555) | 1;
+    options.environment = fake_gpus(c.plan.rank_count(), seed + 1);
+    auto const third = train(again, options);
+    ASSERT_EQ(third.exit_code, 0) << third.errors;
+    EXPECT_TRUE(same_checkpoint(step_folder(folder / "several", parity_steps),
+                                step_folder(folder / "again", parity_steps)));
+}
+
+TEST(GpuParity, RandomPlansOnGpusTrainTheModelThatOneCpuRankTrains) {
+    for (std::uint64_t const seed : support::seeds("gpu_parity", 50)) {
+        run_case(seed, random_parity_case(seed));
+        if (HasFatalFailure())
+            return;
+    }
+}
+
+TEST(GpuParity, BFloat16LossesFollowThoseOfTheCpu) {
+    support::TemporaryFolder const folder{"gpu-bfloat16"};
+    model::ModelConfig config;
+    config.vocabulary = 61;
+    config.hidden_size = 64;
+    config.decoder_layers = 2;
+    config.heads = 2;
+    config.kv_heads = 1;
+    config.head_size = 64;
+    config.ffn_size = 96;
+    config.sequence_length = 24;
+    auto const tokens = folder / "tokens.bin";
+    write_tokens(tokens, config.vocabulary, 40 * config.sequence_length + 1, 9);
+    std::int64_t const steps = support::size() == support::Size::quick ? 10 : 100;
+    job::Job cpu = small_job(config, tokens, folder / "cpu", steps);
+    cpu.train.batch_size = 4;
+    cpu.train.microbatch_size = 2;
+    cpu.run.devices = job::Devices::cpu;
+    cpu.optimizer.learning_rate = 0.05;
+    cpu.checkpoint.every = 0;
+    auto const first = train(cpu);
+    ASSERT_EQ(first.exit_code, 0) << first.errors;
+    job::Job gpu = cpu;
+    gpu.run.out = (folder / "gpu").string();
+    gpu.run.devices = job::Devices::gpu;
+    gpu.precision.compute = job::Compute::bfloat16;
+    gpu.precision.boundary = job::Compute::automatic;
+    auto const second = train(gpu, {.ranks = 2, .environment = fake_gpus(2, 3)});
+    ASSERT_EQ(second.exit_code, 0) << second.errors;
+    auto const expected = metrics(folder / "cpu", "loss");
+    auto const found = metrics(folder / "gpu", "loss");
+    ASSERT_EQ(static_cast<std::int64_t>(expected.size()), steps);
+    ASSERT_EQ(expected.size(), found.size());
+    for (auto const& [step, loss] : expected)
+        EXPECT_NEAR(found.at(step), loss, 0.005 * loss) << "step " << step;
+    EXPECT_LT(expected.rbegin()->second, 0.95 * expected.begin()->second); // it did learn
+}
+
+} // namespace
+} // namespace evener::system_test
