@@ -137,7 +137,7 @@ class Exchange {
             std::vector<std::byte> message(sizeof header_ + bytes_);
             std::memcpy(message.data(), &header_, sizeof header_);
             std::copy_n(begin, bytes_, message.data() + sizeof header_);
-            if (other == rank())
+            if (stays(other))
                 kept_ = std::move(message);
             else
                 messages_.send(std::move(message), world_rank(other), tag());
@@ -147,7 +147,7 @@ class Exchange {
     /// After all sends of the group: what is received is undefined until it is there.
     void receive() {
         for (int other = 0; other < size(); ++other)
-            if (receives_from(other) && other != rank())
+            if (receives_from(other) && !stays(other))
                 received_[static_cast<std::size_t>(other)] =
                     &messages_.receive(sizeof header_ + bytes_, world_rank(other), tag());
         if (receives())
@@ -162,7 +162,7 @@ class Exchange {
             if (!receives_from(other))
                 continue;
             auto const& message =
-                other == rank() ? kept_ : *received_[static_cast<std::size_t>(other)];
+                stays(other) ? kept_ : *received_[static_cast<std::size_t>(other)];
             expect_match(message, other);
             parts.push_back(message.data() + sizeof header_);
         }
@@ -180,6 +180,12 @@ class Exchange {
     int tag() const { return call_.communicator->tag; }
     int world_rank(int member) const {
         return call_.communicator->world_rank[static_cast<std::size_t>(member)];
+    }
+
+    /// A rank's own part needs no message; what it sends to itself is received by another call.
+    bool stays(int other) const {
+        return other == rank() && call_.kind != Collective::send &&
+               call_.kind != Collective::receive;
     }
 
     bool sends_to(int other) const {
