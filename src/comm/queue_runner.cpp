@@ -11,7 +11,8 @@ namespace evener::comm {
 
 namespace {
 
-/// Runs `body`; any exception becomes a CommError that begins with the task.
+/// Runs `body`; any exception begins with the task and becomes a CommError, unless it is the
+/// device's.
 template <class Body>
 decltype(auto) naming(Task const& task, Body&& body) {
     try {
@@ -19,6 +20,9 @@ decltype(auto) naming(Task const& task, Body&& body) {
     } catch (core::CommError const& error) {
         throw core::CommError{error.error_class(), error.peer(),
                               fmt::format("{}: {}", describe(task), error.what())};
+    } catch (core::DeviceError const& error) {
+        throw core::DeviceError{error.device_code(), error.fatal(),
+                                fmt::format("{}: {}", describe(task), error.what())};
     } catch (std::exception const& error) {
         throw core::CommError{MPI_ERR_OTHER, -1,
                               fmt::format("{}: {}", describe(task), error.what())};

@@ -133,8 +133,12 @@ MemoryTable memory_table(Program const& program) {
     return table;
 }
 
+std::string to_string(Operation const& operation) {
+    return std::visit(Describe{}, operation);
+}
+
 std::string to_string(Instruction const& instruction) {
-    std::string text = std::visit(Describe{}, instruction.operation);
+    std::string text = to_string(instruction.operation);
     text += fmt::format(" queue={}", instruction.queue.value);
     if (!instruction.after.empty()) {
         std::vector<std::int32_t> after;

@@ -180,5 +180,7 @@ std::int64_t message_tag(Message const& message, std::int64_t microbatch_count);
 /// One line per queue, buffer and instruction.
 std::string to_string(Program const& program);
 std::string to_string(Instruction const& instruction);
+/// Its first words: "backward chunk=1 ...".
+std::string to_string(Operation const& operation);
 
 } // namespace evener::program

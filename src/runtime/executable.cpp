@@ -33,7 +33,8 @@ class Maker {
             core::InstructionId const id{static_cast<std::int64_t>(i)};
             program::Queue const& queue = program_.queues[instruction.queue.index()];
             if (queue.kind == program::QueueKind::compute)
-                executable.compute.push_back({id, instruction.after, calls(instruction, id)});
+                executable.compute.push_back({id, program::to_string(instruction.operation),
+                                              instruction.after, calls(instruction, id)});
         }
         executable.transport = make_transport_queues(input_, program_, memory_, *numbers_);
         return executable;

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace evener::runtime {
@@ -55,6 +56,7 @@ inline std::int32_t boundary_bin(model::Model const& model) {
 
 struct ComputeInstruction {
     core::InstructionId id;
+    std::string name; ///< for messages: "backward chunk=1 microbatch=3 ..."
     std::vector<core::InstructionId> after;
     std::vector<Call> calls;
 };

@@ -163,12 +163,18 @@ void Session::run_instructions(Pass& pass, TokenSource const& tokens) {
         pass.board->wait(instruction.after);
         random_delay();
         pass.board->start(instruction.id);
-        if (!pass.rehearsal_seconds.empty())
-            sleep_instead(pass, instruction.id);
-        else if (pass.device)
-            enqueue(pass, place, tokens);
-        else
-            execute(pass, instruction, tokens);
+        try {
+            if (!pass.rehearsal_seconds.empty())
+                sleep_instead(pass, instruction.id);
+            else if (pass.device)
+                enqueue(pass, place, tokens);
+            else
+                execute(pass, instruction, tokens);
+        } catch (core::DeviceError const& error) {
+            throw core::DeviceError{error.device_code(), error.fatal(),
+                                    fmt::format("instruction {} ({}): {}", instruction.id.value,
+                                                instruction.name, error.what())};
+        }
         random_delay();
         pass.board->publish(instruction.id);
     }

@@ -5,24 +5,15 @@
 #include "support/sizes.hpp"
 #include "support/temporary_folder.hpp"
 
+#include "system/fake_gpus.hpp"
 #include "system/parity_cases.hpp"
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 
 namespace evener::system_test {
 namespace {
-
-/// The environment in which ranks find `gpus` fake GPUs.
-std::vector<std::string> fake_gpus(std::int64_t gpus, std::uint64_t seed) {
-    char const* const plugin = std::getenv("EVENER_TEST_PLUGIN");
-    EXPECT_NE(plugin, nullptr) << "run it by ctest";
-    return {fmt::format("EVENER_DEVICE_PLUGIN={}", plugin != nullptr ? plugin : ""),
-            fmt::format("EVENER_HOSTCUDA_DEVICES={}", gpus),
-            fmt::format("EVENER_HOSTCUDA_SEED={}", seed)};
-}
 
 void run_case(std::uint64_t seed, ParityCase const& c) {
     SCOPED_TRACE(fmt::format("EVENER_TEST_SEED={}", seed));

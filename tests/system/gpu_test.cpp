@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// What users see of GPUs: who computes on one, what is refused and why.
+#include "support/temporary_folder.hpp"
+
+#include "system/fake_gpus.hpp"
+#include "system/runs.hpp"
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace evener::system_test {
+namespace {
+
+class GpuRuns : public testing::Test {
+  protected:
+    GpuRuns() {
+        config_.vocabulary = 33;
+        config_.hidden_size = 24;
+        config_.decoder_layers = 3;
+        config_.heads = config_.kv_heads = 2;
+        config_.head_size = 12;
+        config_.ffn_size = 40;
+        config_.sequence_length = 9;
+        write_tokens(folder_ / "tokens.bin", config_.vocabulary, 300, 5);
+    }
+
+    job::Job job(std::string const& name, job::Devices devices, std::int64_t steps = 3) const {
+        job::Job result = small_job(config_, folder_ / "tokens.bin", folder_ / name, steps);
+        result.train.batch_size = 6;
+        result.train.microbatch_size = 2;
+        result.run.devices = devices;
+        return result;
+    }
+
+    void expect_equal_losses(std::string const& a, std::string const& b) const {
+        auto const expected = metrics(folder_ / a, "loss");
+        auto const found = metrics(folder_ / b, "loss");
+        ASSERT_FALSE(expected.empty());
+        ASSERT_EQ(expected.size(), found.size());
+        for (auto const& [step, loss] : expected)
+            EXPECT_NEAR(found.at(step), loss, 1e-5 * std::max(1.0, loss)) << "step " << step;
+    }
+
+    support::TemporaryFolder folder_{"gpu"};
+    model::ModelConfig config_;
+};
+
+int count(std::string const& text, std::string const& part) {
+    int result = 0;
+    for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+        ++result;
+    return result;
+}
+
+TEST_F(GpuRuns, RanksBeyondTheGpusComputeOnTheCpu) {
+    ASSERT_EQ(train(job("cpu", job::Devices::cpu)).exit_code, 0);
+    auto const mixed =
+        train(job("mixed", job::Devices::automatic), {.ranks = 3, .environment = fake_gpus(2)});
+    ASSERT_EQ(mixed.exit_code, 0) << mixed.errors;
+    EXPECT_EQ(count(mixed.errors, "host CPU as GPU 0 "), 2) << mixed.errors; // head and table
+    EXPECT_EQ(count(mixed.errors, "host CPU as GPU 1 "), 1) << mixed.errors;
+    EXPECT_EQ(count(mixed.errors, "x86-64-v"), 1) << mixed.errors;
+    expect_equal_losses("cpu", "mixed");
+}
+
+TEST_F(GpuRuns, ACheckpointGoesFromGpusToCpusAndBack) {
+    job::Job whole = job("whole", job::Devices::cpu, 6);
+    ASSERT_EQ(train(whole).exit_code, 0);
+    job::Job parts = job("parts", job::Devices::gpu, 2);
+    parts.optimizer = whole.optimizer;
+    auto const first = train(parts, {.ranks = 2, .environment = fake_gpus(2)});
+    ASSERT_EQ(first.exit_code, 0) << first.errors;
+    parts.run.devices = job::Devices::cpu;
+    parts.train.steps = 4;
+    ASSERT_EQ(train(parts).exit_code, 0);
+    parts.run.devices = job::Devices::gpu;
+    parts.train.steps = 6;
+    auto const last = train(parts, {.environment = fake_gpus(1)});
+    ASSERT_EQ(last.exit_code, 0) << last.errors;
+    expect_equal_losses("whole", "parts");
+}
+
+TEST_F(GpuRuns, MoreRanksThanGpusAreRefusedWhereTheJobWantsGpus) {
+    auto const result =
+        train(job("many", job::Devices::gpu), {.ranks = 3, .environment = fake_gpus(2)});
+    EXPECT_EQ(result.exit_code, 2) << result.errors;
+    EXPECT_NE(result.errors.find("no GPU is left for rank 2"), std::string::npos) << result.errors;
+    EXPECT_NE(result.errors.find("(3 ranks run there, this one sees 2 GPUs)"), std::string::npos)
+        << result.errors;
+}
+
+TEST_F(GpuRuns, WithoutAPluginGpusAreAnErrorUnlessTheJobWantsTheCpu) {
+    std::vector<std::string> const environment{"EVENER_DEVICE_PLUGIN=/no/such/plugin.so"};
+    auto const refused =
+        train(job("refused", job::Devices::automatic), {.environment = environment});
+    EXPECT_EQ(refused.exit_code, 3) << refused.errors;
+    EXPECT_NE(refused.errors.find("'/no/such/plugin.so' cannot be loaded ("), std::string::npos)
+        << refused.errors;
+    auto const without = train(job("without", job::Devices::cpu), {.environment = environment});
+    EXPECT_EQ(without.exit_code, 0) << without.errors;
+}
+
+TEST_F(GpuRuns, AnArenaThatTheDeviceCannotHoldIsRefusedWithTheNumbers) {
+    job::Job big = job("big", job::Devices::gpu);
+    big.model.vocabulary = 200'000;
+    auto environment = fake_gpus(1);
+    environment.emplace_back("EVENER_HOSTCUDA_MEMORY_MIB=48");
+    auto const result = train(big, {.environment = environment});
+    EXPECT_EQ(result.exit_code, 3) << result.errors;
+    EXPECT_NE(result.errors.find("MiB are needed on device"), std::string::npos) << result.errors;
+    EXPECT_NE(result.errors.find("(it has "), std::string::npos) << result.errors;
+}
+
+} // namespace
+} // namespace evener::system_test
