@@ -59,12 +59,21 @@ __device__ __forceinline__ void weights_of_keys(float (&s)[1][N][4],
         }
 }
 
-// One pair (query, key) costs 8 head_size flops (scores, d_o . v, dv, dk). A block reads its keys and
-// values once, and q and d_o of all queries from its first key on for each query head of the
-// group: 4 head_size bytes for `keys` (64) pairs, 128 flops per byte, mostly from the second-level
-// cache. Bound: shared memory beside tensor cores. A warp reads q and d_o twice each and its own keys and values
-// once per block of queries, 10 head_size bytes per query for 16 keys: 1.25 times the time of the
-// mma on sm_80, 2.5 times on sm_90.
+// One pair (query, key) costs 8 head_size flops (scores, d_o . v, dv, dk). A block reads its keys
+// and values once, and q and d_o of all queries from its first key on for each query head of the
+// group: 4 head_size bytes per query for 64 pairs, 128 flops per byte, mostly from the
+// second-level cache. Bound: shared memory beside tensor cores. A warp reads q and d_o of a block
+// of queries twice for its 16 keys, and those keys and values again: 1.25 times the time of the
+// mma on sm_80 (heads of 64: 1.13), twice that on sm_90 if mma.sync had all of the rate of wgmma
+// there. Two blocks per multiprocessor (8 warps), limited by registers: dk and dv (16 x head_size
+// each), weights and their gradients lie in them.
+// resources: attention_keys_kernel<KeyPass<64, 64>>: 128 threads, 56320 bytes shared, 2 blocks
+// resources: attention_keys_kernel<KeyPass<96, 32>>: 128 threads, 53760 bytes shared, 2 blocks
+// resources: attention_keys_kernel<KeyPass<128, 32>>: 128 threads, 70144 bytes shared, 2 blocks
+static_assert(KeyPass<64, 64>::shared_bytes == 56320);
+static_assert(KeyPass<96, 32>::shared_bytes == 53760);
+static_assert(KeyPass<128, 32>::shared_bytes == 70144);
+
 template <class Pass>
 __global__ void __launch_bounds__(tile_threads, 2)
     attention_keys_kernel(BackwardPointers in, AttentionSizes s) {
@@ -120,11 +129,11 @@ __global__ void __launch_bounds__(tile_threads, 2)
         bf16 const* const d_o = d_o_tiles + j % 2 * Pass::queries * Pass::stride;
         QueryStatistics const* const queries = statistics + j % 2 * Pass::queries;
         float p[1][Pass::queries / 8][4] = {};
-        multiply_rows<Pass::size>(p, k_rows, q);
+        multiply<Pass::size>(p, LeftInTile<Pass::size>{k_rows}, q);
         weights_of_keys(p, queries, s.scale * log2_of_e, key0, query0);
         add_weighted<Pass::size>(dv, p, d_o);
         float ds[1][Pass::queries / 8][4] = {};
-        multiply_rows<Pass::size>(ds, v_rows, d_o);
+        multiply<Pass::size>(ds, LeftInTile<Pass::size>{v_rows}, d_o);
 #pragma unroll
         for (int n = 0; n < Pass::queries / 8; ++n)
 #pragma unroll
@@ -141,11 +150,19 @@ __global__ void __launch_bounds__(tile_threads, 2)
     store_rows<Pass::size>(dv, ones, v_rows, results.value(at.head), key0, s.length, s.head_size);
 }
 
-// One pair (query, key) costs 6 head_size flops (scores, d_o . v, dq). A block reads q and d_o of its
-// queries once and keys and values up to its last query: 4 head_size bytes for `queries` (64)
-// pairs, 96 flops per byte, mostly from the second-level cache. Bound: shared memory beside tensor cores. A warp
-// reads keys twice, values once, and its own q and d_o once per block of keys: 8 head_size bytes
-// per key (of blocks of 32) for 16 queries, 1.33 times the time of the mma on sm_80, 2.7 times on sm_90.
+// One pair (query, key) costs 6 head_size flops (scores, d_o . v, dq). A block reads q and d_o of
+// its queries once and keys and values up to its last query: 4 head_size bytes per key for 64
+// pairs, 96 flops per byte, mostly from the second-level cache. Bound: tensor cores and shared
+// memory alike on sm_80: a warp holds q and d_o of its 16 queries in registers and reads keys
+// twice and values once, which takes the time of the mma; on sm_90 twice that if mma.sync had all
+// of the rate of wgmma. Two blocks per multiprocessor (8 warps), limited by registers.
+// resources: attention_queries_kernel<QueryPass<64, 64>>: 128 threads, 55296 bytes shared, 2 blocks
+// resources: attention_queries_kernel<QueryPass<96, 32>>: 128 threads, 53248 bytes shared, 2 blocks
+// resources: attention_queries_kernel<QueryPass<128, 32>>: 128 threads, 69632 bytes shared, 2 blocks
+static_assert(QueryPass<64, 64>::shared_bytes == 55296);
+static_assert(QueryPass<96, 32>::shared_bytes == 53248);
+static_assert(QueryPass<128, 32>::shared_bytes == 69632);
+
 template <class Pass>
 __global__ void __launch_bounds__(tile_threads, 2)
     attention_queries_kernel(BackwardPointers in, AttentionSizes s) {
@@ -180,6 +197,8 @@ __global__ void __launch_bounds__(tile_threads, 2)
     QueryStatistics const* const statistics =
         in.statistics + statistics_offset(s, at.sequence, at.head) + query0 + lane() / 4;
     QueryStatistics const queries[2] = {statistics[0], statistics[8]};
+    LeftInRegisters<Pass::size> q;
+    LeftInRegisters<Pass::size> d_o;
     float dq[1][Pass::size / 8][4] = {};
     int const blocks = (min(block_query0 + Pass::queries, s.length) + Pass::keys - 1) / Pass::keys;
     for (int j = 0; j < blocks; ++j) {
@@ -187,14 +206,18 @@ __global__ void __launch_bounds__(tile_threads, 2)
         __syncthreads(); // block j is there, and block j - 1 has been used by all
         if (j + 1 < blocks)
             copy_keys(j + 1);
+        if (j == 0) {
+            q.load(q_rows);
+            d_o.load(d_o_rows);
+        }
         int const key0 = j * Pass::keys;
         if (key0 >= query0 + 16)
             continue; // after all queries of this warp
         int const offset = j % 2 * Pass::keys * Pass::stride;
         float p[1][Pass::keys / 8][4] = {};
-        multiply_rows<Pass::size>(p, q_rows, k_tiles + offset);
+        multiply<Pass::size>(p, q, k_tiles + offset);
         float ds[1][Pass::keys / 8][4] = {};
-        multiply_rows<Pass::size>(ds, d_o_rows, v_tiles + offset);
+        multiply<Pass::size>(ds, d_o, v_tiles + offset);
 #pragma unroll
         for (int n = 0; n < Pass::keys / 8; ++n)
 #pragma unroll

@@ -81,12 +81,20 @@ __device__ __forceinline__ void exponentiate(float (&s)[M][N][4], float (&o)[M][
 }
 
 // One pair (query, key) costs 4 head_size flops. A block reads its queries once and all keys and
-// values up to its last query once: 4 head_size bytes per key for `queries` pairs, which is
-// `queries` (128) flops per byte, mostly from the second-level cache since blocks of one head run
-// side by side; DRAM traffic is that of qkv and o. Bound: tensor cores. Shared memory delivers, per
-// warp and block of keys, keys and values once and the queries once again: with 32 queries per warp
-// that takes about 0.6 of the time of the mma on sm_80 and equals it on sm_90, so on sm_90 about half of
-// the peak (which needs wgmma) is the ceiling.
+// values up to its last query once, 4 head_size bytes per key for 128 pairs: 128 flops per byte,
+// mostly from the second-level cache, since blocks of one head run side by side; from memory come
+// qkv once and go o and lse. Bound: tensor cores beside shared memory. A warp reads keys and
+// values of a block of keys once for its 32 queries and those queries again: 0.75 of the time of
+// the mma on sm_80 (heads of 64: 0.63), and 1.5 (1.25) times it on sm_90 if mma.sync had all of
+// the rate of wgmma there. Two blocks per multiprocessor (8 warps), limited by registers: the
+// sums of 32 x head_size and the scores of 32 x keys lie in them.
+// resources: attention_forward_kernel<Forward<64, 2, 64>>: 128 threads, 55296 bytes shared, 2 blocks
+// resources: attention_forward_kernel<Forward<96, 2, 32>>: 128 threads, 53248 bytes shared, 2 blocks
+// resources: attention_forward_kernel<Forward<128, 2, 32>>: 128 threads, 69632 bytes shared, 2 blocks
+static_assert(Forward<64, 2, 64>::shared_bytes == 55296);
+static_assert(Forward<96, 2, 32>::shared_bytes == 53248);
+static_assert(Forward<128, 2, 32>::shared_bytes == 69632);
+
 template <class Tiles>
 __global__ void __launch_bounds__(tile_threads, 2)
     attention_forward_kernel(bf16 const* __restrict__ qkv, bf16* __restrict__ o,
@@ -137,7 +145,7 @@ __global__ void __launch_bounds__(tile_threads, 2)
             continue; // after all queries of this warp
         int const offset = j % 2 * Tiles::keys * Tiles::stride;
         float scores[M][Tiles::keys / 8][4] = {};
-        multiply_rows<Tiles::size>(scores, q_rows, k_tiles + offset);
+        multiply<Tiles::size>(scores, LeftInTile<Tiles::size>{q_rows}, k_tiles + offset);
         if (key0 + Tiles::keys - 1 > query0)
             mask(scores, query0, key0);
         exponentiate(scores, acc, softmax, s.scale * log2_of_e);

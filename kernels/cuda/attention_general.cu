@@ -3,10 +3,11 @@
 // Attention without tensor cores: float32, and bfloat16 where the tensor-core kernels do not fit.
 // A block of 256 threads handles 64 x 64 pairs of queries and keys at a time, 16 pairs per thread
 // (rows y + 16 i, columns x + 16 j), and 128 columns of the result; heads wider than that take
-// several blocks, which recompute the weights. Products go through shared memory 32 columns of the
-// heads at a time. Bound by float32 arithmetic and shared memory: per fused multiply-add 2 bytes
-// (scores) or 1.5 (sums) come from shared memory, of which a multiprocessor delivers 1 per float32
-// lane and cycle, so about half of the float32 peak is the ceiling.
+// several blocks, which recompute the weights. Products go through shared memory, 32 columns of the
+// heads at a time. One pair costs 4 head_size flops (forward), 8 (keys) and 6 (queries) in fused
+// multiply-adds of float32, at 128 or more flops per 4 bytes read. Bound: shared memory, which
+// gives a warp one load per cycle against 4 multiply-adds: 8 loads for 16 of them (scores) and 12
+// for 32 (sums) leave half to two thirds of the float32 peak.
 
 #include "kernels/check.hpp"
 #include "kernels/cuda/access.cuh"

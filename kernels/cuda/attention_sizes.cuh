@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Sizes and places of the heads of a fused projection, for the attention kernels and their launches.
-// Blocks are numbered in one dimension: tile of rows fastest, then head, then sequence.
+// Sizes and places of the heads of a fused projection, for the attention kernels and their
+// launches. Blocks are numbered in one dimension: tile of rows fastest, then head, then sequence.
 
 #include "kernels/attention.hpp"
 #include "kernels/cuda/gpu.hpp"

@@ -2,12 +2,12 @@
 #pragma once
 
 // What the tensor-core attention kernels share: where heads lie, tiles of a head in shared memory
-// and products of such tiles. A block has 4 warps; a tile is [rows][size + 8] bfloat16, where the 8
-// unused columns make a row an odd number of 16-byte chunks, so that the 8 rows an ldmatrix phase
-// reads fall into different banks. `size` is the head size rounded up to 64, 96 or 128; columns from
-// head_size on hold zeros. Fragments are those of mma m16n8k16: in a lane with g = lane / 4 and
-// t = lane % 4, elements {0, 1} of a 16x8 result are row g, columns 2t and 2t + 1, and elements
-// {2, 3} the same columns of row g + 8.
+// and products of such tiles. A block has 4 warps; a tile is [rows][size + 8] bfloat16, where the
+// 8 unused columns make a row an odd number of 16-byte chunks, so that the 8 rows an ldmatrix
+// phase reads fall into different banks. `size` is the head size rounded up to 64, 96 or 128;
+// columns from head_size on hold zeros. Fragments are those of mma m16n8k16: in a lane with g =
+// lane / 4 and t = lane % 4, elements {0, 1} of a 16x8 result are row g, columns 2t and 2t + 1,
+// and elements {2, 3} the same columns of row g + 8.
 
 #include "kernels/cuda/attention_sizes.cuh"
 #include "kernels/cuda/mma.hpp"
@@ -45,23 +45,45 @@ __device__ __forceinline__ void copy_tile(bf16* tile, HeadRows<bf16 const> src, 
     }
 }
 
-/// Fragment of the left factor: 16 rows of a tile, columns [k, k + 16).
+/// Left factors of multiply: fragments for columns [k, k + 16) of rows [16 m, 16 m + 16) of a tile,
+/// read whenever they are needed ...
 template <int Size>
-__device__ __forceinline__ void load_left(std::uint32_t (&a)[4], bf16 const* rows, int k) {
-    ldmatrix_x4(a, rows + lane() % 16 * tile_stride(Size) + k + lane() / 16 * 8);
-}
+struct LeftInTile {
+    bf16 const* rows;
 
-/// acc[m] += left rows [16 m, 16 m + 16) x (rows of right)^T, both tiles [..][Size].
-template <int Size, int M, int N>
-__device__ __forceinline__ void multiply_rows(float (&acc)[M][N][4], bf16 const* left,
-                                              bf16 const* right) {
+    __device__ __forceinline__ void get(std::uint32_t (&a)[4], int m, int k) const {
+        ldmatrix_x4(a, rows + (m * 16 + lane() % 16) * tile_stride(Size) + k + lane() / 16 * 8);
+    }
+};
+
+/// ... or held in registers, of 16 rows.
+template <int Size>
+struct LeftInRegisters {
+    std::uint32_t fragments[Size / 16][4];
+
+    __device__ __forceinline__ void load(bf16 const* rows) {
+#pragma unroll
+        for (int k = 0; k < Size; k += 16)
+            LeftInTile<Size>{rows}.get(fragments[k / 16], 0, k);
+    }
+    __device__ __forceinline__ void get(std::uint32_t (&a)[4], int, int k) const {
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            a[i] = fragments[k / 16][i];
+    }
+};
+
+/// acc[m] += left rows [16 m, 16 m + 16) x (rows of the tile `right`)^T.
+template <int Size, class Left, int M, int N>
+__device__ __forceinline__ void multiply(float (&acc)[M][N][4], Left const& left,
+                                         bf16 const* right) {
     static_assert(N % 2 == 0);
 #pragma unroll
     for (int k = 0; k < Size; k += 16) {
         std::uint32_t a[M][4];
 #pragma unroll
         for (int m = 0; m < M; ++m)
-            load_left<Size>(a[m], left + m * 16 * tile_stride(Size), k);
+            left.get(a[m], m, k);
 #pragma unroll
         for (int n = 0; n < N; n += 2) {
             std::uint32_t b[4]; // two blocks of 8 rows, both halves of k

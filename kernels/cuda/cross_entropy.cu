@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Softmax cross-entropy and its gradient, one block per row. The row is read twice: once for the
-// largest logit and the sum of exponentials together (online softmax over slices of the row), once for the gradient.
-// Bound by memory: 4 bytes per logit for the loss alone; with the gradient another 4 (from the
-// second-level cache while the rows of all blocks fit there: 2 blocks of 512 threads per
-// multiprocessor, on an H100 rows of up to 47 thousand logits) and 4 or 2 written; 2 exponentials
-// and about 8 flops. Each thread takes 8 neighbouring logits at a time, 16 bytes per access; which
-// ones depends on the row and its length alone, so sums have one order.
+// largest logit and the sum of exponentials together (online softmax over slices of the row),
+// once for the gradient. Bound by memory: 4 bytes per logit for the loss alone; with the gradient
+// another 4 (from the second-level cache while the rows of all blocks fit there: 2 blocks of 512
+// threads per multiprocessor, on an H100 rows of up to 47 thousand logits) and 4 or 2 written; 2
+// exponentials and about 8 flops. Each thread takes 8 neighbouring logits at a time, 16 bytes per
+// access; which ones depends on the row and its length alone, so sums have one order.
 
 #include "kernels/check.hpp"
 #include "kernels/cuda/access.cuh"
@@ -61,8 +61,8 @@ __device__ __forceinline__ Softmax over_block(Softmax part, float* tops, float* 
     return all;
 }
 
-/// Calls body.operator()<A>(i) for all elements [i, i + A::size) of [begin, end): whole multiples of
-/// `together`, then up to 7 single ones at each end.
+/// Calls body.operator()<A>(i) for all elements [i, i + A::size) of [begin, end): whole multiples
+/// of `together`, then up to 7 single ones at each end.
 template <class A, class Body>
 __device__ __forceinline__ void over_row(std::int64_t begin, std::int64_t end, Body const& body) {
     std::int64_t const first = min((begin + together - 1) / together * together, end);
