@@ -71,7 +71,8 @@ struct Size {
     std::int64_t rows;
     std::int64_t cols;
 };
-constexpr Size sizes[] = {{71, 229}, {1, 1}, {0, 5}, {5, 0}, {1, 64}, {130, 48}, {3, 17}};
+constexpr Size sizes[] = {{71, 229}, {1, 1},  {0, 5},    {5, 0},   {1, 64},
+                          {130, 48}, {3, 17}, {3, 4099}, {2, 4104}}; // wider than a block
 
 Case rms_norm_case(OperationKind kind, Size size, Element type) {
     Case test;
@@ -242,6 +243,17 @@ Case attention_backward_case(AttentionShape const& s) {
     return test;
 }
 
+Case column_sums_case(Size size, Element type) {
+    Case test;
+    test.shape.kind = OperationKind::column_sums;
+    test.shape.column_sums = {size.rows, size.cols, type};
+    test.name = join("column_sums", name_of(type), size.rows, size.cols);
+    test.k = size.rows;
+    test.operands = {input(type, size.rows * size.cols, 84),
+                     updated(Storage::float32, size.cols, 85)};
+    return test;
+}
+
 void add_optimizers(std::vector<Case>& cases, std::int64_t elements, Element type) {
     Case test;
     test.shape.kind = OperationKind::adamw;
@@ -317,6 +329,8 @@ std::vector<Case> row_cases() {
             add_embedding(cases, size, type, 13);
         }
         add_embedding(cases, {400, 67}, type, 1);
+        add_embedding(cases, {2100, 19}, type, 701); // more than are looked through at once
+        add_embedding(cases, {1301, 16}, type, 3);
         for (bool const inverse : {false, true}) {
             char const* const label = inverse ? "inverse" : "forward";
             cases.push_back(rotary_case({71, 13, 3, 1, 10, 1e4, inverse, type}, label));
@@ -382,16 +396,9 @@ std::vector<Case> vector_cases() {
         cases.push_back(test);
     }
     for (Element const type : types) {
-        for (Size const size : sizes) {
-            Case test;
-            test.shape.kind = OperationKind::column_sums;
-            test.shape.column_sums = {size.rows, size.cols, type};
-            test.name = join("column_sums", name_of(type), size.rows, size.cols);
-            test.k = size.rows;
-            test.operands = {input(type, size.rows * size.cols, 84),
-                             updated(Storage::float32, size.cols, 85)};
-            cases.push_back(test);
-        }
+        for (Size const size : sizes)
+            cases.push_back(column_sums_case(size, type));
+        cases.push_back(column_sums_case({16411, 8}, type)); // more than 128 parts of 128 rows
     }
     return cases;
 }
