@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPU ranks train the model that CPU ranks train: random plans on fake GPUs, the CUDA plug-in's own
-// sources on the host layer, against one CPU rank.
+// GPU ranks train the model that CPU ranks train: random plans on fake GPUs (the CUDA plug-in's own
+// sources on the host layer), all ranks or some of them, against one CPU rank.
 #include "io/files.hpp"
 #include "support/sizes.hpp"
 #include "support/temporary_folder.hpp"
@@ -10,12 +10,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace evener::system_test {
 namespace {
 
-void run_case(std::uint64_t seed, ParityCase const& c) {
+/// With fewer GPUs than ranks the first ranks take them, the others compute on the CPU.
+void run_case(std::uint64_t seed, ParityCase const& c, std::int64_t gpus) {
     SCOPED_TRACE(fmt::format("EVENER_TEST_SEED={}", seed));
     support::TemporaryFolder const folder{"gpu-parity"};
     auto const tokens = folder / "tokens.bin";
@@ -29,14 +31,14 @@ void run_case(std::uint64_t seed, ParityCase const& c) {
     ASSERT_EQ(first.exit_code, 0) << first.errors;
 
     job::Job several = with_plan(job_of(c, tokens, folder / "several"), c.plan);
-    several.run.devices = job::Devices::gpu;
+    several.run.devices = gpus == c.plan.rank_count() ? job::Devices::gpu : job::Devices::automatic;
     several.log.gradients = (folder / "several-gradients").string();
     if (!c.orders.empty()) {
         several.plan.schedule_file = (folder / "orders.csv").string();
         io::write_file_atomically(several.plan.schedule_file, c.orders);
     }
     TrainOptions options{.ranks = static_cast<int>(c.plan.rank_count()), .delay_seed = seed | 1};
-    options.environment = fake_gpus(c.plan.rank_count(), seed);
+    options.environment = fake_gpus(gpus, seed);
     auto const second = train(several, options);
     ASSERT_EQ(second.exit_code, 0) << second.errors;
     EXPECT_NE(second.errors.find("host CPU as GPU"), std::string::npos) << second.errors;
@@ -51,19 +53,44 @@ void run_case(std::uint64_t seed, ParityCase const& c) {
     again.run.out = (folder / "again").string();
     again.log.gradients.clear();
     options.delay_seed = (seed ^ 0x5555) | 1;
-    options.environment = fake_gpus(c.plan.rank_count(), seed + 1);
+    options.environment = fake_gpus(gpus, seed + 1);
     auto const third = train(again, options);
     ASSERT_EQ(third.exit_code, 0) << third.errors;
     EXPECT_TRUE(same_checkpoint(step_folder(folder / "several", parity_steps),
                                 step_folder(folder / "again", parity_steps)));
 }
 
+bool has_mixed_group(program::Plan const& plan, std::int64_t gpus) {
+    return std::any_of(plan.groups.begin(), plan.groups.end(), [&](program::Group const& group) {
+        auto const on_gpu = std::count_if(group.ranks.begin(), group.ranks.end(),
+                                          [&](core::RankId rank) { return rank.value < gpus; });
+        return on_gpu > 0 && on_gpu < std::ssize(group.ranks);
+    });
+}
+
 TEST(GpuParity, RandomPlansOnGpusTrainTheModelThatOneCpuRankTrains) {
+    int plans = 0;
+    int mixed_jobs = 0;
+    int mixed_groups = 0;
     for (std::uint64_t const seed : support::seeds("gpu_parity", 50)) {
-        run_case(seed, random_parity_case(seed));
+        ParityCase const c = random_parity_case(seed);
+        support::Random random{seed ^ 0x6770};
+        std::int64_t const ranks = c.plan.rank_count();
+        std::int64_t const gpus = random.chance(40) ? ranks : random.integer(1, ranks - 1);
+        run_case(seed, c, gpus);
         if (HasFatalFailure())
             return;
+        ++plans;
+        mixed_jobs += gpus < ranks;
+        mixed_groups += has_mixed_group(c.plan, gpus);
     }
+    fmt::print("{} plans: {} with GPU and CPU ranks, {} with both in one group\n", plans,
+               mixed_jobs, mixed_groups);
+    if (plans < 50)
+        return; // too few to speak of shares
+    EXPECT_GE(plans - mixed_jobs, 10);
+    EXPECT_GE(mixed_jobs, 15);
+    EXPECT_GE(mixed_groups, 10);
 }
 
 TEST(GpuParity, BFloat16LossesFollowThoseOfTheCpu) {
