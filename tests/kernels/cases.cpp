@@ -202,58 +202,6 @@ Case rotary_case(RotaryShape const& s, char const* label) {
     return test;
 }
 
-Case attention_case(AttentionShape const& s) {
-    std::int64_t const rows = s.sequences * s.sequence_length;
-    std::int64_t const cols = (s.query_heads + 2 * s.key_heads) * s.head_size;
-    Case test;
-    test.shape.kind = OperationKind::attention;
-    test.shape.attention = s;
-    test.name = join("attention", name_of(s.type), s.sequences, s.sequence_length, s.query_heads,
-                     s.key_heads, s.head_size);
-    test.type = s.type;
-    test.k = s.head_size; // of the scores; the weights sum to 1
-    test.operands = {input(s.type, rows * cols, 61, 2),
-                     output(storage_of(s.type), rows * s.query_heads * s.head_size),
-                     output(Storage::float32, rows * s.query_heads)};
-    return test;
-}
-
-/// o and lse are the reference's results for the same projection.
-Case attention_backward_case(AttentionShape const& s) {
-    Case const forward = attention_case(s);
-    OpenTable const reference{reference::reference_table(), 1};
-    auto const results = run(reference, forward);
-    auto const given = [](std::vector<double> values) {
-        return [values = std::move(values)](std::int64_t i) {
-            return values[static_cast<std::size_t>(i)];
-        };
-    };
-    Case test = forward;
-    test.shape.kind = OperationKind::attention_backward;
-    test.name = "attention_backward" + forward.name.substr(9);
-    Operand o = forward.operands[AttentionOperand::o];
-    Operand lse = forward.operands[AttentionOperand::lse];
-    Operand const d_o = input(s.type, o.count, 62);
-    o.role = lse.role = Role::input;
-    o.fill = given(results[AttentionOperand::o]);
-    lse.fill = given(results[AttentionOperand::lse]);
-    Operand const& qkv = forward.operands[AttentionOperand::qkv];
-    test.k = s.head_size + s.sequence_length;
-    test.operands = {qkv, o, lse, d_o, output(qkv.storage, qkv.count)};
-    return test;
-}
-
-Case column_sums_case(Size size, Element type) {
-    Case test;
-    test.shape.kind = OperationKind::column_sums;
-    test.shape.column_sums = {size.rows, size.cols, type};
-    test.name = join("column_sums", name_of(type), size.rows, size.cols);
-    test.k = size.rows;
-    test.operands = {input(type, size.rows * size.cols, 84),
-                     updated(Storage::float32, size.cols, 85)};
-    return test;
-}
-
 void add_optimizers(std::vector<Case>& cases, std::int64_t elements, Element type) {
     Case test;
     test.shape.kind = OperationKind::adamw;
@@ -340,6 +288,57 @@ std::vector<Case> row_cases() {
         }
     }
     return cases;
+}
+
+Case attention_case(AttentionShape const& s) {
+    std::int64_t const rows = s.sequences * s.sequence_length;
+    std::int64_t const cols = (s.query_heads + 2 * s.key_heads) * s.head_size;
+    Case test;
+    test.shape.kind = OperationKind::attention;
+    test.shape.attention = s;
+    test.name = join("attention", name_of(s.type), s.sequences, s.sequence_length, s.query_heads,
+                     s.key_heads, s.head_size);
+    test.type = s.type;
+    test.k = s.head_size; // of the scores; the weights sum to 1
+    test.operands = {input(s.type, rows * cols, 61, 2),
+                     output(storage_of(s.type), rows * s.query_heads * s.head_size),
+                     output(Storage::float32, rows * s.query_heads)};
+    return test;
+}
+
+Case attention_backward_case(AttentionShape const& s) {
+    Case const forward = attention_case(s);
+    OpenTable const reference{reference::reference_table(), 1};
+    auto const results = run(reference, forward);
+    auto const given = [](std::vector<double> values) {
+        return [values = std::move(values)](std::int64_t i) {
+            return values[static_cast<std::size_t>(i)];
+        };
+    };
+    Case test = forward;
+    test.shape.kind = OperationKind::attention_backward;
+    test.name = "attention_backward" + forward.name.substr(9);
+    Operand o = forward.operands[AttentionOperand::o];
+    Operand lse = forward.operands[AttentionOperand::lse];
+    Operand const d_o = input(s.type, o.count, 62);
+    o.role = lse.role = Role::input;
+    o.fill = given(results[AttentionOperand::o]);
+    lse.fill = given(results[AttentionOperand::lse]);
+    Operand const& qkv = forward.operands[AttentionOperand::qkv];
+    test.k = s.head_size + s.sequence_length;
+    test.operands = {qkv, o, lse, d_o, output(qkv.storage, qkv.count)};
+    return test;
+}
+
+Case column_sums_case(Size size, Element type) {
+    Case test;
+    test.shape.kind = OperationKind::column_sums;
+    test.shape.column_sums = {size.rows, size.cols, type};
+    test.name = join("column_sums", name_of(type), size.rows, size.cols);
+    test.k = size.rows;
+    test.operands = {input(type, size.rows * size.cols, 84),
+                     updated(Storage::float32, size.cols, 85)};
+    return test;
 }
 
 std::vector<Case> attention_cases() {

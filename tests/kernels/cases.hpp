@@ -15,4 +15,8 @@ std::vector<Case> vector_cases();    ///< optimizers, conversions, sums
 
 std::vector<Case> all_cases();
 
+Case attention_case(AttentionShape const& shape);
+/// o and lse are the reference's results for the same projection.
+Case attention_backward_case(AttentionShape const& shape);
+
 } // namespace evener::kernels::test
