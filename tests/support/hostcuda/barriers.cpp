@@ -82,6 +82,21 @@ void complete_collective(unsigned warp_index, unsigned lane) {
     make_ready({lanes, count});
 }
 
+/// The object that the current thread's next barrier releases and acquires.
+char* next_barrier_order() {
+    Unseen const unseen;
+    Grid const& g = grid();
+    return g.block_order + (g.current->barriers & 1);
+}
+
+/// The same of the next ordered collective of its warp.
+char* next_warp_order() {
+    Unseen const unseen;
+    Grid const& g = grid();
+    Thread& self = *g.current;
+    return g.block_order + 2 + self.linear / warp_size * 2 + (self.ordered_calls++ & 1);
+}
+
 } // namespace
 
 std::string place(Location const& location) {
@@ -122,12 +137,12 @@ std::string waiting_report() {
 
 void block_barrier(char const* operation, Location const& location, void* in, void* out,
                    Resolver resolve) {
-    Grid& g = grid();
-    Thread& self = *g.current;
-    char* const order = g.block_order + (self.barriers & 1);
+    char* const order = next_barrier_order();
     release(order);
     {
         Unseen const unseen;
+        Grid& g = grid();
+        Thread& self = *g.current;
         self.operation = operation;
         self.location = location;
         self.in = in;
@@ -144,16 +159,16 @@ void block_barrier(char const* operation, Location const& location, void* in, vo
 
 void warp_collective(char const* operation, unsigned mask, void* in, void* out, Resolver resolve,
                      Location const& location, Memory memory) {
-    Grid& g = grid();
-    Thread& self = *g.current;
-    unsigned const warp = self.linear / warp_size;
-    unsigned const lane = self.linear % warp_size;
     bool const ordered = memory == Memory::ordered;
-    char* const order = g.block_order + 2 + warp * 2 + (ordered ? self.ordered_calls++ & 1 : 0);
+    char* const order = ordered ? next_warp_order() : nullptr;
     if (ordered)
         release(order);
     {
         Unseen const unseen;
+        Grid& g = grid();
+        Thread& self = *g.current;
+        unsigned const warp = self.linear / warp_size;
+        unsigned const lane = self.linear % warp_size;
         if (!(mask >> lane & 1))
             fail(std::string{operation} + " at " + place(location) +
                  ": the calling lane is not in its own mask");

@@ -167,6 +167,7 @@ Grid& grid() {
 }
 
 unsigned current_thread() {
+    Unseen const unseen;
     return grid().current->linear;
 }
 

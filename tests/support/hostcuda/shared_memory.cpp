@@ -40,6 +40,7 @@ SharedMemory poisoned_memory(std::size_t bytes) {
 }
 
 void* dynamic_shared() {
+    Unseen const unseen;
     return grid().dynamic.get();
 }
 
