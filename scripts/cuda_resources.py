@@ -7,11 +7,12 @@
 
 No kernel may spill registers or use local memory. A kernel with tensor-core products must be
 claimed in a comment of its file,
-  // resources: NAME<ARGUMENTS>: T threads, S bytes shared, B blocks
-and must then use cp.async, take blocks of T threads, fit S bytes into devices of compute capability
-8.6 (99 KiB), and leave room for B blocks on each multiprocessor. Where cuobjdump is found (PATH,
-the folder of nvcc, or the variable CUOBJDUMP), the machine code is read too: HMMA and LDGSTS in
-claimed kernels, LDL and STL nowhere. One line per kernel is printed.
+  // resources: NAME<ARGUMENTS>: T x R registers, S B, N blocks
+and must then use cp.async, take blocks of T threads with at most R registers each, fit S bytes of
+shared memory into devices of compute capability 8.6 (99 KiB), and leave room for N blocks on each
+multiprocessor. Where cuobjdump is found (PATH, the folder of nvcc, or the variable CUOBJDUMP), the
+machine code is read too: HMMA and LDGSTS in claimed kernels, LDL and STL nowhere. One line per
+kernel is printed.
 
 --control turns the check on itself: the file says in comments `// complaint: TEXT` what must be
 found wrong with it, and nothing else may be. Exit code: 0 good, 1 complaints, 77 without nvcc.
@@ -49,6 +50,7 @@ class Kernel:
 class Claim:
     name: str
     threads: int
+    registers: int
     shared: int
     blocks: int
 
@@ -116,9 +118,9 @@ def compile_file(source, architecture, tools, folder):
 
 
 def claims_in(source):
-    pattern = r"// resources: (.+): (\d+) threads, (\d+) bytes shared, (\d+) blocks?$"
-    return [Claim(name, int(threads), int(shared), int(blocks)) for name, threads, shared, blocks
-            in re.findall(pattern, source.read_text(), re.M)]
+    pattern = r"// resources: (.+): (\d+) x (\d+) registers, (\d+) B, (\d+) blocks?$"
+    found = re.findall(pattern, source.read_text(), re.M)
+    return [Claim(name, *map(int, numbers)) for name, *numbers in found]
 
 
 def blocks_that_fit(kernel, claim, architecture):
@@ -150,6 +152,8 @@ def complaints_of(kernel, claim, architecture, has_sass):
         wrong.append(f"is not bounded to the {claim.threads} threads claimed")
     if kernel.static_shared + claim.shared > MOST_SHARED:
         wrong.append(f"needs more shared memory than a block can have ({MOST_SHARED} bytes)")
+    if kernel.registers > claim.registers:
+        wrong.append(f"claims at most {claim.registers} registers and has {kernel.registers}")
     fit = blocks_that_fit(kernel, claim, architecture)
     if fit < claim.blocks:
         wrong.append(f"claims {claim.blocks} blocks where {fit} fit")

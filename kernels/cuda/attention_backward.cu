@@ -67,9 +67,9 @@ __device__ __forceinline__ void weights_of_keys(float (&s)[1][N][4],
 // mma on sm_80 (heads of 64: 1.13), twice that on sm_90 if mma.sync had all of the rate of wgmma
 // there. Two blocks per multiprocessor (8 warps), limited by registers: dk and dv (16 x head_size
 // each), weights and their gradients lie in them.
-// resources: attention_keys_kernel<KeyPass<64, 64>>: 128 threads, 56320 bytes shared, 2 blocks
-// resources: attention_keys_kernel<KeyPass<96, 32>>: 128 threads, 53760 bytes shared, 2 blocks
-// resources: attention_keys_kernel<KeyPass<128, 32>>: 128 threads, 70144 bytes shared, 2 blocks
+// resources: attention_keys_kernel<KeyPass<64, 64>>: 128 x 232 registers, 56320 B, 2 blocks
+// resources: attention_keys_kernel<KeyPass<96, 32>>: 128 x 240 registers, 53760 B, 2 blocks
+// resources: attention_keys_kernel<KeyPass<128, 32>>: 128 x 248 registers, 70144 B, 2 blocks
 static_assert(KeyPass<64, 64>::shared_bytes == 56320);
 static_assert(KeyPass<96, 32>::shared_bytes == 53760);
 static_assert(KeyPass<128, 32>::shared_bytes == 70144);
@@ -156,9 +156,9 @@ __global__ void __launch_bounds__(tile_threads, 2)
 // memory alike on sm_80: a warp holds q and d_o of its 16 queries in registers and reads keys
 // twice and values once, which takes the time of the mma; on sm_90 twice that if mma.sync had all
 // of the rate of wgmma. Two blocks per multiprocessor (8 warps), limited by registers.
-// resources: attention_queries_kernel<QueryPass<64, 64>>: 128 threads, 55296 bytes shared, 2 blocks
-// resources: attention_queries_kernel<QueryPass<96, 32>>: 128 threads, 53248 bytes shared, 2 blocks
-// resources: attention_queries_kernel<QueryPass<128, 32>>: 128 threads, 69632 bytes shared, 2 blocks
+// resources: attention_queries_kernel<QueryPass<64, 64>>: 128 x 224 registers, 55296 B, 2 blocks
+// resources: attention_queries_kernel<QueryPass<96, 32>>: 128 x 200 registers, 53248 B, 2 blocks
+// resources: attention_queries_kernel<QueryPass<128, 32>>: 128 x 240 registers, 69632 B, 2 blocks
 static_assert(QueryPass<64, 64>::shared_bytes == 55296);
 static_assert(QueryPass<96, 32>::shared_bytes == 53248);
 static_assert(QueryPass<128, 32>::shared_bytes == 69632);

@@ -88,9 +88,9 @@ __device__ __forceinline__ void exponentiate(float (&s)[M][N][4], float (&o)[M][
 // the mma on sm_80 (heads of 64: 0.63), and 1.5 (1.25) times it on sm_90 if mma.sync had all of
 // the rate of wgmma there. Two blocks per multiprocessor (8 warps), limited by registers: the
 // sums of 32 x head_size and the scores of 32 x keys lie in them.
-// resources: attention_forward_kernel<Forward<64, 2, 64>>: 128 threads, 55296 bytes shared, 2 blocks
-// resources: attention_forward_kernel<Forward<96, 2, 32>>: 128 threads, 53248 bytes shared, 2 blocks
-// resources: attention_forward_kernel<Forward<128, 2, 32>>: 128 threads, 69632 bytes shared, 2 blocks
+// resources: attention_forward_kernel<Forward<64, 2, 64>>: 128 x 240 registers, 55296 B, 2 blocks
+// resources: attention_forward_kernel<Forward<96, 2, 32>>: 128 x 216 registers, 53248 B, 2 blocks
+// resources: attention_forward_kernel<Forward<128, 2, 32>>: 128 x 255 registers, 69632 B, 2 blocks
 static_assert(Forward<64, 2, 64>::shared_bytes == 55296);
 static_assert(Forward<96, 2, 32>::shared_bytes == 53248);
 static_assert(Forward<128, 2, 32>::shared_bytes == 69632);

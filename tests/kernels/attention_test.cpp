@@ -179,5 +179,24 @@ TEST_F(Attention, IsRightInEveryElement) {
     }
 }
 
+/// Which kernel ran shows in the last bits: tensor cores take weights rounded to bfloat16.
+TEST_F(Attention, OnlyAlignedHeadsTakeTensorCores) {
+    if (std::string{plugin_table()->kind} != "cuda")
+        GTEST_SKIP() << "other back ends have one algorithm";
+    OpenTable const open{plugin_table(), test_threads()};
+    auto const depends_on_addresses = [&](std::int64_t head_size, Element type) {
+        AttentionShape const shape{1, 50, 2, 1, head_size, type};
+        for (Case const& test : {attention_case(shape), attention_backward_case(shape)})
+            if (run(open, test) == run(open, test, Addresses::odd))
+                return false;
+        return true;
+    };
+    for (std::int64_t const head_size : {8, 64, 72, 96, 128})
+        EXPECT_TRUE(depends_on_addresses(head_size, Element::bfloat16)) << head_size;
+    for (std::int64_t const head_size : {12, 136})
+        EXPECT_FALSE(depends_on_addresses(head_size, Element::bfloat16)) << head_size;
+    EXPECT_FALSE(depends_on_addresses(64, Element::float32));
+}
+
 } // namespace
 } // namespace evener::kernels::test

@@ -49,9 +49,11 @@ __global__ void unclaimed(float* dst) {
     multiply(dst);
 }
 
-// resources: boastful<128>: 128 threads, 69632 bytes shared, 4 blocks
+// resources: boastful<128>: 128 x 4 registers, 69632 B, 4 blocks
 // complaint: boastful<128> for sm_80 claims 4 blocks where 2 fit
 // complaint: boastful<128> for sm_90 claims 4 blocks where 3 fit
+// complaint: boastful<128> for sm_80 claims at most 4 registers
+// complaint: boastful<128> for sm_90 claims at most 4 registers
 // complaint: boastful<128> for sm_80 does not copy asynchronously
 // complaint: boastful<128> for sm_90 does not copy asynchronously
 template <int threads>
@@ -60,7 +62,7 @@ __global__ void __launch_bounds__(threads) boastful(float* dst) {
 }
 template __global__ void boastful<128>(float*);
 
-// resources: greedy: 256 threads, 131072 bytes shared, 1 block
+// resources: greedy: 256 x 32 registers, 131072 B, 1 block
 // complaint: greedy for sm_80 does not multiply on tensor cores
 // complaint: greedy for sm_90 does not multiply on tensor cores
 // complaint: greedy for sm_80 needs more shared memory than a block can have
@@ -76,7 +78,7 @@ __global__ void __launch_bounds__(128) greedy(float const* src, float* dst) {
     dst[threadIdx.x] = values[511 - threadIdx.x];
 }
 
-// resources: absent: 128 threads, 1024 bytes shared, 1 block
+// resources: absent: 128 x 32 registers, 1024 B, 1 block
 // complaint: absent is claimed and not there
 
 } // namespace evener::kernels::cuda
