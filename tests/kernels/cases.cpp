@@ -283,6 +283,7 @@ std::vector<Case> row_cases() {
             char const* const label = inverse ? "inverse" : "forward";
             cases.push_back(rotary_case({71, 13, 3, 1, 10, 1e4, inverse, type}, label));
             cases.push_back(rotary_case({34, 17, 4, 2, 64, 5e5, inverse, type}, label));
+            cases.push_back(rotary_case({4001, 4001, 1, 1, 6, 5e5, inverse, type}, label));
             cases.push_back(rotary_case({0, 7, 2, 2, 8, 1e4, inverse, type}, label));
             cases.push_back(rotary_case({1, 1, 1, 1, 2, 1e4, inverse, type}, label));
         }
