@@ -98,9 +98,8 @@ void finish_switch(void* fake_stack) {
 
 } // namespace
 
-void switch_fiber(Fiber& from, Fiber& to, bool abandon) {
-    __sanitizer_start_switch_fiber(abandon ? nullptr : &from.fake_stack,
-                                   to.stack ? to.stack : thread_stack,
+void switch_fiber(Fiber& from, Fiber& to) {
+    __sanitizer_start_switch_fiber(&from.fake_stack, to.stack ? to.stack : thread_stack,
                                    to.stack ? stack_bytes : thread_stack_bytes);
     evener_hostcuda_switch(&from.stack_pointer, to.stack_pointer);
     finish_switch(from.fake_stack);
@@ -112,7 +111,7 @@ void enter_fiber() {
 
 #else
 
-__attribute__((no_sanitize("thread"))) void switch_fiber(Fiber& from, Fiber& to, bool) {
+__attribute__((no_sanitize("thread"))) void switch_fiber(Fiber& from, Fiber& to) {
 #if defined(EVENER_HOSTCUDA_TSAN)
     constexpr unsigned orders_nothing = 1;
     __tsan_switch_to_fiber(to.identity, orders_nothing);

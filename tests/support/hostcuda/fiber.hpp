@@ -31,8 +31,7 @@ Fiber* create_fiber(void (*entry)(), unsigned pool);
 void adopt_thread(Fiber& main);
 
 /// Leaves `from` and goes on where `to` left off; returns when somebody switches back.
-/// `abandon`: nobody will.
-void switch_fiber(Fiber& from, Fiber& to, bool abandon = false);
+void switch_fiber(Fiber& from, Fiber& to);
 
 /// First thing a new fiber does.
 void enter_fiber();

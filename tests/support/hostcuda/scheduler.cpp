@@ -28,11 +28,13 @@ bool reversed() {
 }
 
 /// Called outside of Unseen too, by fibers that are done.
-__attribute__((noinline, no_sanitize("thread"))) void jump(Fiber& from, Fiber& to,
-                                                           bool abandon = false) {
+__attribute__((noinline, no_sanitize("thread"))) void jump(Fiber& from, Fiber& to) {
     grid().running = &to;
-    switch_fiber(from, to, abandon);
+    switch_fiber(from, to);
 }
+
+/// Unwinds the fiber that found a fault; the others of the block stay where they are for ever.
+struct Abandoned {};
 
 /// The thread of the current fiber is done: parks the fiber and returns the one to go on with, or
 /// null when this fiber itself runs the next thread.
@@ -66,15 +68,25 @@ Fiber* next_fiber() {
     return next->fiber;
 }
 
+/// Runs the current thread; returns the fiber to go on with, or null for this one.
+Fiber* run_thread(Fiber& self) try {
+    Grid& g = grid();
+    acquire(&g.start_order);
+    g.body(g.argument);
+    release(&g.end_order);
+    return next_fiber();
+} catch (Abandoned const&) {
+    Unseen const unseen;
+    Grid& g = grid();
+    g.parked[self.pool].push_back(&self);
+    return &g.main;
+}
+
 void run_fiber() {
     enter_fiber();
     for (;;) {
-        Grid& g = grid();
-        Fiber* const self = g.running;
-        acquire(&g.start_order);
-        g.body(g.argument);
-        release(&g.end_order);
-        if (Fiber* const next = next_fiber())
+        Fiber* const self = grid().running;
+        if (Fiber* const next = run_thread(*self))
             jump(*self, *next);
     }
 }
@@ -237,8 +249,7 @@ void fail(std::string const& what) {
         throw Error{what};
     g.error = "kernel '" + g.launch.kernel + "', block (" + std::to_string(blockIdx.x) + ", " +
               std::to_string(blockIdx.y) + ", " + std::to_string(blockIdx.z) + "): " + what;
-    jump(*g.running, g.main, true);
-    std::abort(); // nobody resumes it
+    throw Abandoned{};
 }
 
 std::string refusal(Launch const& launch) {
