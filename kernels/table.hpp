@@ -93,8 +93,7 @@ struct DeviceFacts {
     std::int64_t memory_bytes = 0; ///< all of it
     int capability_major = 0;
     int capability_minor = 0;
-    int driver_version = 0;  ///< 1000 major + 10 minor
-    int library_version = 0; ///< of NCCL, major * 10000 + minor * 100 + patch; 0 = not there
+    int driver_version = 0; ///< 1000 major + 10 minor
 };
 
 /// Streams run side by side; what is enqueued on one runs in order.
@@ -146,6 +145,9 @@ struct GroupPart {
 /// Collectives among the devices of a group, one process each; enqueued on the collective stream.
 /// All members make the same calls in the same order. Any thread may call.
 struct GroupTable {
+    /// Of the library, which is opened by the first call of this table: major * 10000 + minor * 100
+    /// + patch. Members of a group need equal ones.
+    int (*library_version)(int* version, Reason* reason);
     /// Made by one member, given to all by the caller: group_id_bytes bytes.
     int (*make_id)(void* id, Reason* reason);
     /// Returns at once; `ready` says when the group may be used.

@@ -2,7 +2,6 @@
 
 // Finds, describes, opens and closes devices.
 
-#include "kernels/cuda/nccl.hpp"
 #include "kernels/cuda/open_device.hpp"
 
 #include <algorithm>
@@ -131,7 +130,6 @@ int describe(int ordinal, DeviceFacts* facts, Reason* reason) {
         facts->capability_major = properties.major;
         facts->capability_minor = properties.minor;
         facts->driver_version = driver_version();
-        facts->library_version = nccl_version();
         return done;
     });
 }

@@ -62,6 +62,13 @@ int enqueue_parts(Group* handle, GroupPart const* parts, int part_count, Reason*
     });
 }
 
+int library_version(int* version, Reason* reason) {
+    return guarded(reason, [&] {
+        require(nccl().get_version(version), "ncclGetVersion", nullptr);
+        return done;
+    });
+}
+
 int make_id(void* id, Reason* reason) {
     return guarded(reason, [&] {
         static_assert(sizeof(ncclUniqueId) == group_id_bytes);
@@ -132,7 +139,8 @@ void destroy(Group* group) {
 } // namespace
 
 GroupTable const* group_table() {
-    static constexpr GroupTable table{make_id, create, ready, reduce, gather, abort, destroy};
+    static constexpr GroupTable table{library_version, make_id, create, ready,
+                                      reduce,          gather,  abort,  destroy};
     return &table;
 }
 

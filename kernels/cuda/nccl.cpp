@@ -56,13 +56,4 @@ Nccl const& nccl() {
     return functions;
 }
 
-int nccl_version() {
-    try {
-        int version = 0;
-        return nccl().get_version(&version) == ncclSuccess ? version : 0;
-    } catch (std::runtime_error const&) {
-        return 0;
-    }
-}
-
 } // namespace evener::kernels::cuda

@@ -28,7 +28,4 @@ struct Nccl {
 /// Opens the library at the first call. Throws std::runtime_error with the loader's text.
 Nccl const& nccl();
 
-/// major * 10000 + minor * 100 + patch; 0 when the library cannot be opened.
-int nccl_version();
-
 } // namespace evener::kernels::cuda

@@ -103,6 +103,12 @@ class DeviceGroup : public testing::Test {
     std::optional<OpenTable> open_;
 };
 
+TEST_F(DeviceGroup, KnowsTheVersionOfItsLibrary) {
+    int version = 0;
+    require(table().library_version(&version, &reason_));
+    EXPECT_GE(version, 20000);
+}
+
 TEST_F(DeviceGroup, ReducesEachPartToItsOwner) {
     Group* const group = join();
     auto const all = parts();
