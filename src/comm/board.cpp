@@ -31,6 +31,11 @@ void Board::start(core::InstructionId id) noexcept {
 }
 
 void Board::publish(core::InstructionId id) {
+    mark(id);
+    changed_.notify_all();
+}
+
+void Board::mark(core::InstructionId id) {
     EVENER_EXPECT(id.valid() && id.index() < entries_.size() && !done(id));
     Entry& entry = entries_[id.index()];
     entry.end = Clock::now();
@@ -40,7 +45,7 @@ void Board::publish(core::InstructionId id) {
         std::lock_guard const lock{mutex_};
         changes_.fetch_add(1, std::memory_order_release);
     }
-    changed_.notify_all();
+    ended_.notify_all();
 }
 
 void Board::wait(core::InstructionId id) {
@@ -49,7 +54,7 @@ void Board::wait(core::InstructionId id) {
         ++waiting_;
         changes_.fetch_add(1, std::memory_order_release);
         changed_.notify_all();
-        changed_.wait(lock, [&] { return done(id) || failed(); });
+        ended_.wait(lock, [&] { return done(id) || failed(); });
         --waiting_;
     }
     if (failed())
@@ -68,6 +73,15 @@ void Board::fail(std::exception_ptr error) {
             return;
         failure_ = std::move(error);
         failed_.store(true, std::memory_order_release);
+        changes_.fetch_add(1, std::memory_order_release);
+    }
+    ended_.notify_all();
+    changed_.notify_all();
+}
+
+void Board::touch() {
+    {
+        std::lock_guard const lock{mutex_};
         changes_.fetch_add(1, std::memory_order_release);
     }
     changed_.notify_all();

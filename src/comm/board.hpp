@@ -40,6 +40,8 @@ class Board {
     void start(core::InstructionId id) noexcept;
     /// Marks it ended and wakes all who wait.
     void publish(core::InstructionId id);
+    /// The same but for those in wait_for_change.
+    void mark(core::InstructionId id);
 
     /// Sleeps until the instruction has ended. Throws the failure if there is one. That somebody
     /// begins to wait is a change too: the transport looks closer then.
@@ -53,7 +55,9 @@ class Board {
     bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
     void rethrow_failure();
 
-    /// Counts publications, failures and beginnings of waits.
+    /// A change of something that the board does not know.
+    void touch();
+    /// Counts publications, failures, beginnings of waits and touches.
     std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
     /// Sleeps until changes() is no longer `seen`, or for `limit` where given.
     void wait_for_change(std::uint64_t seen,
@@ -81,7 +85,8 @@ class Board {
     std::atomic<int> waiting_ = 0;
     std::exception_ptr failure_; ///< under mutex_
     std::mutex mutex_;
-    std::condition_variable changed_;
+    std::condition_variable ended_;   ///< for those in wait
+    std::condition_variable changed_; ///< for those in wait_for_change
 };
 
 } // namespace evener::comm

@@ -142,7 +142,7 @@ bool QueueRunner::publish_front() {
     Task const& task = *active_.front().task;
     if (copies_ != nullptr)
         naming(task, [&] { copies_->start_inward(task); });
-    board_->publish(task.id);
+    board_->mark(task.id); // the transport itself looks again
     active_.pop_front();
     return true;
 }

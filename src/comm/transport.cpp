@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <deque>
 #include <thread>
@@ -161,6 +162,43 @@ class Transport::Impl {
         changed_.notify_all();
     }
 
+    void publish(core::InstructionId id) {
+        EVENER_EXPECT(board_ != nullptr);
+        board_->mark(id);
+        if (!help())
+            board_->touch();
+    }
+
+    /// Takes turns while something moves, a few at most; false: the thread has one.
+    bool help() {
+        std::unique_lock const lock{turn_, std::try_to_lock};
+        if (!lock.owns_lock())
+            return false;
+        if (board_->failed())
+            return true;
+        Turn turn{true, false};
+        for (int turns = 0; turns < most_turns && turn.moved && !turn.ended; ++turns)
+            turn = advance();
+        // What is left is the thread's, which may sleep for good.
+        if (turn.moved || turn.ended || (sleeps_for_good_ && must_look()))
+            board_->touch();
+        return true;
+    }
+
+    void wait(std::span<core::InstructionId const> ids) {
+        EVENER_EXPECT(board_ != nullptr);
+        if (board_->done(ids))
+            return;
+        helped_.store(true, std::memory_order_relaxed);
+        auto const until = Clock::now() + help_for;
+        while (!board_->done(ids) && !board_->failed() && Clock::now() < until) {
+            help();
+            sched_yield();
+        }
+        helped_.store(false, std::memory_order_relaxed);
+        board_->wait(ids);
+    }
+
     void finish() {
         EVENER_EXPECT(board_ != nullptr);
         {
@@ -171,10 +209,25 @@ class Transport::Impl {
     }
 
   private:
+    /// What one turn found.
+    struct Turn {
+        bool moved = false;
+        bool ended = false;
+    };
+
+    /// Enough to start a send, to see it end and to find nothing more.
+    static constexpr int most_turns = 4;
+    /// How long a waiting thread helps before it sleeps.
+    static constexpr std::chrono::microseconds help_for{5000};
+    /// How long the transport thread sleeps meanwhile.
+    static constexpr std::chrono::milliseconds help_rest{1};
+
+    Turn advance();
     void start_thread();
     void serve();
     void run_pass();
-    void wait_for_something(std::uint64_t seen, Rest& rest);
+    bool must_look() const;
+    void wait_for_something(std::uint64_t seen, bool look, Rest& rest);
 
     TransportOptions options_;
     std::int64_t max_tag_;
@@ -188,7 +241,10 @@ class Transport::Impl {
     std::vector<Staging> staging_; ///< one per queue that needs it
     std::deque<QueueRunner> runners_;
 
-    Board* board_ = nullptr; ///< from start to finish; of the main thread while parked
+    std::mutex turn_;                  ///< of MPI, the runners and the next member, inside a pass
+    bool sleeps_for_good_ = false;     ///< the thread had nothing to look for
+    std::atomic<bool> helped_ = false; ///< the compute thread takes turns for some time
+    Board* board_ = nullptr;           ///< from start to finish; of the main thread while parked
 
     std::mutex mutex_; ///< of the two flags
     std::condition_variable changed_;
@@ -224,24 +280,35 @@ void Transport::Impl::serve() {
     }
 }
 
+Transport::Impl::Turn Transport::Impl::advance() {
+    Turn turn{requests_.test(), true};
+    for (QueueRunner& runner : runners_) {
+        turn.moved |= runner.advance();
+        turn.ended &= runner.ended();
+    }
+    return turn;
+}
+
 void Transport::Impl::run_pass() {
     Rest rest;
+    std::unique_lock lock{turn_};
     try {
         while (!board_->failed()) {
             // Read first: a publication after this line ends the wait below at once.
             std::uint64_t const seen = board_->changes();
-            bool moved = requests_.test();
-            bool ended = true;
-            for (QueueRunner& runner : runners_) {
-                moved |= runner.advance();
-                ended &= runner.ended();
-            }
-            if (ended)
+            Turn const turn = advance();
+            if (turn.ended)
                 return;
-            if (moved)
+            if (turn.moved) {
                 rest.moved();
-            else
-                wait_for_something(seen, rest);
+                continue;
+            }
+            bool const look = must_look();
+            sleeps_for_good_ = !look;
+            lock.unlock();
+            wait_for_something(seen, look, rest);
+            lock.lock();
+            sleeps_for_good_ = false;
         }
     } catch (...) {
         board_->fail(std::current_exception());
@@ -250,12 +317,20 @@ void Transport::Impl::run_pass() {
     runners_.clear();
 }
 
-void Transport::Impl::wait_for_something(std::uint64_t seen, Rest& rest) {
-    bool const delayed =
-        std::any_of(runners_.begin(), runners_.end(), [](auto const& r) { return r.delayed(); });
-    if (requests_.outstanding() == 0 && !delayed) {
+/// Whether something may happen that is no change of the board.
+bool Transport::Impl::must_look() const {
+    return requests_.outstanding() > 0 ||
+           std::any_of(runners_.begin(), runners_.end(), [](auto const& r) { return r.delayed(); });
+}
+
+void Transport::Impl::wait_for_something(std::uint64_t seen, bool look, Rest& rest) {
+    if (!look) {
         board_->wait_for_change(seen);
         rest.moved();
+        return;
+    }
+    if (helped_.load(std::memory_order_relaxed)) {
+        board_->wait_for_change(seen, help_rest);
         return;
     }
     auto const time = rest.next(board_->awaited());
@@ -280,6 +355,14 @@ std::int64_t Transport::prepare(std::span<TransportQueue const> queues) {
 
 void Transport::start(std::span<TransportQueue const> queues, Board& board, DeviceCopies* copies) {
     impl_->start(queues, board, copies);
+}
+
+void Transport::publish(core::InstructionId id) {
+    impl_->publish(id);
+}
+
+void Transport::wait(std::span<core::InstructionId const> ids) {
+    impl_->wait(ids);
 }
 
 void Transport::finish() {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The transport thread. Between `start` and the return of `finish` it alone calls MPI, and only
-// calls that return at once (Isend, Issend, Irecv, Testsome); outside it is parked and the main
-// thread may call MPI. It never enters OpenMP. While nothing moves it sleeps, so that it costs a
-// rank with one core next to nothing.
+// The transport thread. Between `start` and the return of `finish` it calls MPI, and only calls that
+// return at once (Isend, Issend, Irecv, Testsome); outside it is parked and the main thread may call
+// MPI. It never enters OpenMP. While nothing moves it sleeps, so that it costs a rank with one core
+// next to nothing. The compute thread helps where it would only wait for this one to wake up: it
+// takes a turn under the transport's lock when it publishes something, and turns for some time before
+// it sleeps in `wait`.
 
 #include "comm/board.hpp"
 #include "comm/device_copies.hpp"
@@ -59,6 +61,13 @@ class Transport {
     /// `copies`: of a device with a memory of its own, else null.
     void start(std::span<TransportQueue const> queues, Board& board,
                DeviceCopies* copies = nullptr);
+
+    /// By the thread that runs the pass: the instruction has ended; starts what waited for it. Throws
+    /// what a task throws.
+    void publish(core::InstructionId id);
+    /// Until the instructions are done on the board of the pass; helps meanwhile. Throws the board's
+    /// failure.
+    void wait(std::span<core::InstructionId const> ids);
 
     /// Waits until all tasks of the pass have ended. Throws what made the board fail: for the
     /// transport's own errors a core::CommError that names instruction, peer and tag.

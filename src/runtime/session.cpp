@@ -160,7 +160,7 @@ void Session::run(Pass& pass, TokenSource const& tokens) {
 void Session::run_instructions(Pass& pass, TokenSource const& tokens) {
     for (std::size_t place = 0; place < pass.executable.compute.size(); ++place) {
         ComputeInstruction const& instruction = pass.executable.compute[place];
-        pass.board->wait(instruction.after);
+        transport_.wait(instruction.after);
         random_delay();
         pass.board->start(instruction.id);
         try {
@@ -176,7 +176,7 @@ void Session::run_instructions(Pass& pass, TokenSource const& tokens) {
                                                 instruction.name, error.what())};
         }
         random_delay();
-        pass.board->publish(instruction.id);
+        transport_.publish(instruction.id);
     }
 }
 
