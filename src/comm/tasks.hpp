@@ -80,7 +80,8 @@ struct GatherTask {
 };
 
 /// Every rank's bytes come to rank 0 in order of rank, the combined bytes go to every rank. All
-/// ranks run it. The functions are called on the transport thread and must not use OpenMP.
+/// ranks run it. The functions are called by whoever has the transport's turn and must not use
+/// OpenMP.
 struct ScalarsTask {
     std::function<std::vector<std::byte>()> contribute;
     /// On rank 0 only.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What users see of GPUs: who computes on one, what is refused and why.
+#include "support/paths.hpp"
 #include "support/temporary_folder.hpp"
 
 #include "system/fake_gpus.hpp"
@@ -79,6 +80,14 @@ TEST_F(GpuRuns, ACheckpointGoesFromGpusToCpusAndBack) {
     auto const last = train(parts, {.environment = fake_gpus(1)});
     ASSERT_EQ(last.exit_code, 0) << last.errors;
     expect_equal_losses("whole", "parts");
+}
+
+TEST_F(GpuRuns, TheExecutableNeedsNoCudaLibrary) {
+    auto const result = support::run_process({"ldd", support::program("evener").string()});
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_NE(result.output.find("libmpi"), std::string::npos) << result.output;
+    for (char const* const library : {"libcuda", "libcudart", "libcublas", "libnccl"})
+        EXPECT_EQ(result.output.find(library), std::string::npos) << result.output;
 }
 
 TEST_F(GpuRuns, MoreRanksThanGpusAreRefusedWhereTheJobWantsGpus) {
