@@ -242,14 +242,14 @@ std::vector<Bench> benches(Element type) {
 }
 
 int run_benches(std::string const& filter) {
-    if (host_table() == nullptr) {
-        fmt::print(stderr, "this CPU is below the level of the plug-in\n");
+    if (plugin_table() == nullptr) {
+        fmt::print(stderr, "{}\n", why_unusable());
         return 77;
     }
-    OpenTable const open{host_table(), test_threads()};
+    OpenTable const open{plugin_table(), test_threads()};
     fmt::print(R"({{"plugin": "{}", "threads": {}}})"
                "\n",
-               host_table()->description, test_threads());
+               plugin_table()->description, test_threads());
     for (Element const type : {Element::float32, Element::bfloat16})
         for (Bench const& bench : benches(type))
             if (fmt::format("{} {}", bench.name, name_of(type)).find(filter) != std::string::npos)
