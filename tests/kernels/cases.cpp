@@ -47,7 +47,9 @@ Operand absent() {
     return operand;
 }
 
-Case matmul_case(MatmulShape const& s, char const* label, bool in_place = false) {
+} // namespace
+
+Case matmul_case(MatmulShape const& s, char const* label, bool in_place) {
     Case test;
     test.shape.kind = OperationKind::matmul;
     test.shape.matmul = s;
@@ -67,10 +69,8 @@ Case matmul_case(MatmulShape const& s, char const* label, bool in_place = false)
     return test;
 }
 
-struct Size {
-    std::int64_t rows;
-    std::int64_t cols;
-};
+namespace {
+
 constexpr Size sizes[] = {{71, 229}, {1, 1},  {0, 5},    {5, 0},   {1, 64},
                           {130, 48}, {3, 17}, {3, 4099}, {2, 4104}}; // wider than a block
 
@@ -86,6 +86,8 @@ Case rms_norm_case(OperationKind kind, Size size, Element type) {
     test.k = kind == OperationKind::rms_norm_weight_gradient ? size.rows : size.cols;
     return test;
 }
+
+} // namespace
 
 void add_rms_norm(std::vector<Case>& cases, Size size, Element type) {
     std::int64_t const all = size.rows * size.cols;
@@ -230,8 +232,6 @@ void add_optimizers(std::vector<Case>& cases, std::int64_t elements, Element typ
     cases.push_back(test);
 }
 
-} // namespace
-
 std::vector<Case> matmul_cases() {
     std::vector<Case> cases;
     std::int64_t const shapes[][3] = {{71, 229, 53}, {1, 1, 1},    {0, 3, 5},
@@ -359,42 +359,44 @@ std::vector<Case> attention_cases() {
     return cases;
 }
 
+void add_vectors(std::vector<Case>& cases, std::int64_t elements) {
+    for (Element const type : types) {
+        add_optimizers(cases, elements, type);
+        for (Element const dst : types) {
+            Case test;
+            test.shape.kind = OperationKind::convert;
+            test.shape.convert = {elements, type, dst};
+            test.name = join("convert", name_of(type), name_of(dst), elements);
+            test.type = dst;
+            test.operands = {input(type, elements, 81, 300), output(storage_of(dst), elements)};
+            cases.push_back(test);
+        }
+    }
+    Case test;
+    test.shape.kind = OperationKind::clear;
+    test.shape.clear = {elements * 4};
+    test.name = join("clear", elements);
+    test.operands = {output(Storage::float32, elements)};
+    cases.push_back(test);
+
+    test.shape.kind = OperationKind::sum_squares;
+    test.shape.sum_squares = {elements};
+    test.name = join("sum_squares", elements);
+    test.k = elements;
+    test.operands = {input(Element::float32, elements, 82), output(Storage::float64, 1)};
+    cases.push_back(test);
+
+    test.shape.kind = OperationKind::segment_sums;
+    test.shape.segment_sums = {7, elements / 7};
+    test.name = join("segment_sums", elements);
+    test.operands = {input(Element::float32, 7 * (elements / 7), 83), output(Storage::float64, 7)};
+    cases.push_back(test);
+}
+
 std::vector<Case> vector_cases() {
     std::vector<Case> cases;
-    for (std::int64_t const elements : {0, 1, 16, 229, 40009}) {
-        for (Element const type : types) {
-            add_optimizers(cases, elements, type);
-            for (Element const dst : types) {
-                Case test;
-                test.shape.kind = OperationKind::convert;
-                test.shape.convert = {elements, type, dst};
-                test.name = join("convert", name_of(type), name_of(dst), elements);
-                test.type = dst;
-                test.operands = {input(type, elements, 81, 300), output(storage_of(dst), elements)};
-                cases.push_back(test);
-            }
-        }
-        Case test;
-        test.shape.kind = OperationKind::clear;
-        test.shape.clear = {elements * 4};
-        test.name = join("clear", elements);
-        test.operands = {output(Storage::float32, elements)};
-        cases.push_back(test);
-
-        test.shape.kind = OperationKind::sum_squares;
-        test.shape.sum_squares = {elements};
-        test.name = join("sum_squares", elements);
-        test.k = elements;
-        test.operands = {input(Element::float32, elements, 82), output(Storage::float64, 1)};
-        cases.push_back(test);
-
-        test.shape.kind = OperationKind::segment_sums;
-        test.shape.segment_sums = {7, elements / 7};
-        test.name = join("segment_sums", elements);
-        test.operands = {input(Element::float32, 7 * (elements / 7), 83),
-                         output(Storage::float64, 7)};
-        cases.push_back(test);
-    }
+    for (std::int64_t const elements : {0, 1, 16, 229, 40009})
+        add_vectors(cases, elements);
     for (Element const type : types) {
         for (Size const size : sizes)
             cases.push_back(column_sums_case(size, type));

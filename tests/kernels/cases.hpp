@@ -15,6 +15,21 @@ std::vector<Case> vector_cases();    ///< optimizers, conversions, sums
 
 std::vector<Case> all_cases();
 
+struct Size {
+    std::int64_t rows;
+    std::int64_t cols;
+};
+
+// The cases of one size, as many as the contract has forms of it.
+Case matmul_case(MatmulShape const& shape, char const* label, bool in_place = false);
+void add_rms_norm(std::vector<Case>& cases, Size size, Element type);
+void add_swiglu(std::vector<Case>& cases, Size size, Element type);
+void add_embedding(std::vector<Case>& cases, Size size, Element type, std::int64_t vocabulary);
+void add_cross_entropy(std::vector<Case>& cases, Size size, Element type);
+Case rotary_case(RotaryShape const& shape, char const* label);
+Case column_sums_case(Size size, Element type);
+/// Optimizers, conversions, clearing and sums of so many elements.
+void add_vectors(std::vector<Case>& cases, std::int64_t elements);
 Case attention_case(AttentionShape const& shape);
 /// o and lse are the reference's results for the same projection.
 Case attention_backward_case(AttentionShape const& shape);

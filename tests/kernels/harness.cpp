@@ -16,19 +16,6 @@
 namespace evener::kernels::test {
 namespace {
 
-std::int64_t size_of(Storage storage) {
-    switch (storage) {
-    case Storage::bfloat16:
-        return 2;
-    case Storage::float64:
-        return 8;
-    case Storage::scalars:
-        return sizeof(OptimizerScalars);
-    default:
-        return 4;
-    }
-}
-
 template <class T>
 void put(std::byte* at, T value) {
     std::memcpy(at, &value, sizeof value);
@@ -38,17 +25,6 @@ T get(std::byte const* at) {
     T value;
     std::memcpy(&value, at, sizeof value);
     return value;
-}
-
-void write(Storage storage, std::byte* at, double value) {
-    if (storage == Storage::float32)
-        put(at, static_cast<float>(value));
-    else if (storage == Storage::bfloat16)
-        put(at, to_bfloat16(static_cast<float>(value)));
-    else if (storage == Storage::float64)
-        put(at, value);
-    else
-        put(at, static_cast<std::int32_t>(value));
 }
 
 double read(Storage storage, std::byte const* at) {
@@ -172,29 +148,31 @@ std::uint64_t mix(std::uint64_t x) { // splitmix64
     return x ^ (x >> 31);
 }
 
-/// Releases what it prepared.
-class PreparedOperation {
-  public:
-    PreparedOperation(OpenTable const& open, OperationShape const& shape) : open_{open} {
-        prepared_ = open.table().prepare(open.device(), &shape, &workspace_bytes, &reason);
-    }
-    ~PreparedOperation() {
-        if (prepared_ != nullptr)
-            open_.table().release(open_.device(), prepared_);
-    }
-    PreparedOperation(PreparedOperation const&) = delete;
-    PreparedOperation& operator=(PreparedOperation const&) = delete;
-    Prepared* get() const { return prepared_; }
-
-    std::int64_t workspace_bytes = 0;
-    Reason reason;
-
-  private:
-    OpenTable const& open_;
-    Prepared* prepared_ = nullptr;
-};
-
 } // namespace
+
+std::int64_t size_of(Storage storage) {
+    switch (storage) {
+    case Storage::bfloat16:
+        return 2;
+    case Storage::float64:
+        return 8;
+    case Storage::scalars:
+        return sizeof(OptimizerScalars);
+    default:
+        return 4;
+    }
+}
+
+void write(Storage storage, std::byte* at, double value) {
+    if (storage == Storage::float32)
+        put(at, static_cast<float>(value));
+    else if (storage == Storage::bfloat16)
+        put(at, to_bfloat16(static_cast<float>(value)));
+    else if (storage == Storage::float64)
+        put(at, value);
+    else
+        put(at, static_cast<std::int32_t>(value));
+}
 
 std::function<double(std::int64_t)> noise(std::uint64_t seed, double scale, double offset) {
     return [=](std::int64_t i) {
@@ -225,6 +203,16 @@ OpenTable::OpenTable(DeviceTable const* table, int threads) : table_{table} {
 
 OpenTable::~OpenTable() {
     table_->close(device_);
+}
+
+PreparedOperation::PreparedOperation(OpenTable const& open, OperationShape const& shape)
+    : open_{open} {
+    prepared_ = open.table().prepare(open.device(), &shape, &workspace_bytes, &reason);
+}
+
+PreparedOperation::~PreparedOperation() {
+    if (prepared_ != nullptr)
+        open_.table().release(open_.device(), prepared_);
 }
 
 Memory::Memory(OpenTable const& open, Kind kind, std::int64_t bytes) : open_{&open}, kind_{kind} {

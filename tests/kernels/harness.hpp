@@ -24,6 +24,11 @@ inline Storage storage_of(Element type) {
     return type == Element::float32 ? Storage::float32 : Storage::bfloat16;
 }
 
+/// Bytes of an element.
+std::int64_t size_of(Storage storage);
+/// Rounds to the nearest element, to even when two are as near.
+void write(Storage storage, std::byte* at, double value);
+
 struct Operand {
     Storage storage = Storage::float32;
     std::int64_t count = 0;
@@ -110,6 +115,23 @@ class TableEvent {
 
 /// Copies on a stream of a device with a memory of its own. Throws std::runtime_error.
 void copy(OpenTable const& open, StreamKind stream, void* dst, void const* src, std::int64_t bytes);
+
+/// Releases what it prepared.
+class PreparedOperation {
+  public:
+    PreparedOperation(OpenTable const& open, OperationShape const& shape);
+    ~PreparedOperation();
+    PreparedOperation(PreparedOperation const&) = delete;
+    PreparedOperation& operator=(PreparedOperation const&) = delete;
+    Prepared* get() const { return prepared_; } ///< null: refused, see `reason`
+
+    std::int64_t workspace_bytes = 0;
+    Reason reason;
+
+  private:
+    OpenTable const& open_;
+    Prepared* prepared_ = nullptr;
+};
 
 enum class Addresses { aligned, odd }; ///< odd: one element past a cache line
 
