@@ -84,6 +84,8 @@ void resolve_ldmatrix(unsigned active, void** in, void** out) {
 
 void mma_m16n8k16(float (&d)[4], std::uint32_t const (&a)[4], std::uint32_t const (&b)[2],
                   float const (&c)[4], Location const& location) {
+    if (capability() < 80)
+        fail("mma of bfloat16 needs compute capability 8.0");
     MmaInput in{a, b, c};
     float out[4]; // d may be c
     warp_collective("mma", all_lanes, &in, out, resolve_mma, location);

@@ -169,6 +169,31 @@ void set_seed(std::uint64_t value) {
     current_seed() = value;
 }
 
+int capability() {
+    static int const value = [] {
+        char const* const text = std::getenv("EVENER_HOSTCUDA_CAPABILITY");
+        return text ? std::atoi(text) : 90;
+    }();
+    return value;
+}
+
+std::size_t shared_bytes_limit() {
+    constexpr std::size_t kib = 1024;
+    switch (capability()) {
+    case 75:
+        return 64 * kib;
+    case 80:
+    case 87:
+        return 163 * kib;
+    case 86:
+    case 89:
+    case 120:
+        return 99 * kib;
+    default:
+        return 227 * kib;
+    }
+}
+
 bool shuffled() {
     return seed() != 0 && !reversed();
 }
@@ -261,9 +286,9 @@ std::string refusal(Launch const& launch) {
         blocks.y > 65535 || blocks.z > 65535)
         return "a grid of " + std::to_string(blocks.x) + " x " + std::to_string(blocks.y) + " x " +
                std::to_string(blocks.z) + " blocks";
-    if (shared_bytes > shared_bytes_limit)
+    if (shared_bytes > shared_bytes_limit())
         return std::to_string(shared_bytes) + " bytes of shared memory (at most " +
-               std::to_string(shared_bytes_limit) + ")";
+               std::to_string(shared_bytes_limit()) + ")";
     return {};
 }
 
@@ -293,9 +318,9 @@ void run_grid(Launch const& launch, void (*body)(void*), void* argument) {
         jump(g.main, *first.fiber);
         if (!g.error.empty())
             throw Error{g.error}; // the fibers of this block stay as they are
-        if (g.static_bytes + launch.shared_bytes > shared_bytes_limit)
+        if (g.static_bytes + launch.shared_bytes > shared_bytes_limit())
             throw Error{"kernel '" + launch.kernel + "': more than " +
-                        std::to_string(shared_bytes_limit) + " bytes of shared memory"};
+                        std::to_string(shared_bytes_limit()) + " bytes of shared memory"};
     }
 }
 

@@ -32,8 +32,11 @@ inline constexpr unsigned warp_size = 32;
 inline constexpr unsigned all_lanes = 0xffffffffu;
 /// Of memory that nothing was written to: NaN as any float type, -1 as an integer.
 inline constexpr unsigned char poison = 0xff;
-/// What compute capability 9.0 offers a block.
-inline constexpr std::size_t shared_bytes_limit = 227 * 1024;
+
+/// EVENER_HOSTCUDA_CAPABILITY, 10 * major + minor; 90 when it is not set.
+int capability();
+/// Shared memory that a block may have on such a device.
+std::size_t shared_bytes_limit();
 
 /// EVENER_HOSTCUDA_SEED. 0: threads, blocks and streams in order; 2^64 - 1: threads and blocks in
 /// reverse; else shuffled.

@@ -56,6 +56,8 @@ void* static_shared(void const* key, std::size_t bytes) {
 }
 
 void start_async_copy(void* dst, void const* src, bool valid) {
+    if (capability() < 80)
+        fail("cp.async needs compute capability 8.0");
     auto const address =
         reinterpret_cast<std::uintptr_t>(dst) | reinterpret_cast<std::uintptr_t>(src);
     if (address % copy_bytes != 0)

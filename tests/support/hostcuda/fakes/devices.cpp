@@ -36,11 +36,6 @@ int device_count() {
     return count;
 }
 
-int capability() {
-    static int const value = static_cast<int>(number("EVENER_HOSTCUDA_CAPABILITY", 90));
-    return value;
-}
-
 std::size_t memory_bytes() {
     static auto const bytes = static_cast<std::size_t>(number("EVENER_HOSTCUDA_MEMORY_MIB", 4096))
                               << 20;
@@ -113,8 +108,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
         p.maxThreadsPerMultiProcessor = 2048;
         p.regsPerBlock = p.regsPerMultiprocessor = 65536;
         p.sharedMemPerBlock = 48 * 1024;
-        p.sharedMemPerBlockOptin = shared_bytes_limit;
-        p.sharedMemPerMultiprocessor = shared_bytes_limit + 1024;
+        p.sharedMemPerBlockOptin = shared_bytes_limit();
+        p.sharedMemPerMultiprocessor = shared_bytes_limit() + 1024;
         p.l2CacheSize = 50 << 20;
         p.unifiedAddressing = 1;
         p.asyncEngineCount = 2;
@@ -137,7 +132,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
             *value = 4;
             break;
         case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-            *value = static_cast<int>(shared_bytes_limit);
+            *value = static_cast<int>(shared_bytes_limit());
             break;
         default:
             refuse_call(cudaErrorNotSupported,

@@ -141,9 +141,8 @@ class DeviceMemoryAccess {
     int device_;
 };
 
-/// Devices: EVENER_HOSTCUDA_DEVICES, EVENER_HOSTCUDA_MEMORY_MIB, EVENER_HOSTCUDA_CAPABILITY.
+/// Devices: EVENER_HOSTCUDA_DEVICES, EVENER_HOSTCUDA_MEMORY_MIB.
 int device_count();
-int capability();
 std::size_t memory_bytes();
 std::size_t used_bytes(int device);
 /// Of the calling thread.
