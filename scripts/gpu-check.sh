@@ -75,7 +75,7 @@ PYTHON
 build_stage_one() {
     local nvcc=$1 architecture=$2
     cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DEVENER_GPU_CHECK_ONLY=ON \
-        -DEVENER_CUDA=ON -DCMAKE_CUDA_COMPILER="$nvcc" -DCUDAToolkit_ROOT="${nvcc%/bin/nvcc}" \
+        -DEVENER_CUDA=ON -DCUDAToolkit_ROOT="${nvcc%/bin/nvcc}" \
         -DEVENER_CUDA_ARCHITECTURES="$architecture-real" >"$build/configure.log" 2>&1 ||
         {
             cat "$build/configure.log"
