@@ -168,7 +168,14 @@ kernels::DeviceTable const* cuda_table() {
     fs::path const file = find_cuda_plugin();
     if (file.empty())
         return nullptr;
-    kernels::DeviceTable const& table = load_plugin(file);
+    kernels::DeviceTable const& table = [&]() -> kernels::DeviceTable const& {
+        try {
+            return load_plugin(file);
+        } catch (core::DeviceError const& error) {
+            refuse(fmt::format("{}, set {} to another file, or set devices = \"cpu\"", error.what(),
+                               cuda_variable));
+        }
+    }();
     if (table.memory == nullptr)
         refuse(fmt::format("plug-in '{}' has no memory table (it is of kind '{}') set {} to {} or "
                            "leave it out",

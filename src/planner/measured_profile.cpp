@@ -268,7 +268,7 @@ void fit_wires(program::Network& network, PairSamples const& samples) {
         }
         double const latency = median(seconds) - median(bytes) * wire.seconds_per_byte;
         if (latency < 0 && median(bytes) > 0)
-            wire.seconds_per_byte = median(seconds) / median(bytes);
+            wire.seconds_per_byte = std::max(0.0, median(seconds)) / median(bytes);
         wire.latency_seconds = std::max(0.0, latency);
     }
 }

@@ -23,6 +23,7 @@ void DevicePass::start() {
         span.used = false;
     used_marks_ = 0;
     device_.record(zero_, StreamKind::compute);
+    device_.synchronize(); // so that the host's clock and the device's event mean one moment
     zero_time_ = std::chrono::steady_clock::now();
 }
 

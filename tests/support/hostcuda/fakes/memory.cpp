@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -227,7 +228,8 @@ cudaError_t cudaHostUnregister(void* address) {
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
     return guarded([=] {
         *total = memory_bytes();
-        *free = memory_bytes() - used_bytes(current_device());
+        // The context takes some of it, whatever the size is.
+        *free = memory_bytes() - std::min(memory_bytes(), used_bytes(current_device()));
     });
 }
 
