@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # check.sh [record]: part of a bundle of scripts/gpu-bundle.sh. Trains job.toml with one rank, in float32
 # and in bfloat16, on the GPU, and compares the losses with those that `record` wrote down on the CPU.
-#   EVENER_CHECK_STEPS   so many steps instead of 50, of which the recorded ones begin with
+#   EVENER_CHECK_STEPS   10 to 50 steps instead of 50
 # CUDA libraries are this machine's: they must be where the loader looks, or in LD_LIBRARY_PATH.
 set -euo pipefail
 
@@ -43,7 +43,7 @@ for type in float32 bfloat16; do
     if [[ $devices == cpu ]]; then
         cp "$out/metrics.jsonl" "losses-$type.jsonl"
     else
-        python3 compare_losses.py "$type" "losses-$type.jsonl" "$out/metrics.jsonl" || failed=1
+        python3 compare_losses.py "$type" "$steps" "losses-$type.jsonl" "$out/metrics.jsonl" || failed=1
     fi
 done
 exit $failed
