@@ -4,6 +4,7 @@
 
 #include "kernels/build_id.hpp"
 #include "kernels/check.hpp"
+#include "kernels/factories.hpp"
 #include "kernels/host/operations.hpp"
 
 #include <Kokkos_Core.hpp>
@@ -51,52 +52,6 @@ void start_kokkos(int threads) {
 #endif
 }
 
-OperationPtr make(OperationShape const& shape, Context const& context) {
-    switch (shape.kind) {
-    case OperationKind::matmul:
-        return make_matmul(shape.matmul, context);
-    case OperationKind::rms_norm:
-        return make_rms_norm(shape.rms_norm, context);
-    case OperationKind::rms_norm_backward:
-        return make_rms_norm_backward(shape.rms_norm, context);
-    case OperationKind::rms_norm_weight_gradient:
-        return make_rms_norm_weight_gradient(shape.rms_norm, context);
-    case OperationKind::rotary:
-        return make_rotary(shape.rotary, context);
-    case OperationKind::attention:
-        return make_attention(shape.attention, context);
-    case OperationKind::attention_backward:
-        return make_attention_backward(shape.attention, context);
-    case OperationKind::swiglu:
-        return make_swiglu(shape.swiglu, context);
-    case OperationKind::swiglu_backward:
-        return make_swiglu_backward(shape.swiglu, context);
-    case OperationKind::embedding:
-        return make_embedding(shape.embedding, context);
-    case OperationKind::embedding_gradient:
-        return make_embedding_gradient(shape.embedding, context);
-    case OperationKind::cross_entropy:
-        return make_cross_entropy(shape.cross_entropy, context);
-    case OperationKind::adamw:
-        return make_adamw(shape.optimizer, context);
-    case OperationKind::sgd:
-        return make_sgd(shape.optimizer, context);
-    case OperationKind::convert:
-        return make_convert(shape.convert, context);
-    case OperationKind::clear:
-        return make_clear(shape.clear, context);
-    case OperationKind::column_sums:
-        return make_column_sums(shape.column_sums, context);
-    case OperationKind::segment_sums:
-        return make_segment_sums(shape.segment_sums, context);
-    case OperationKind::sum_squares:
-        return make_sum_squares(shape.sum_squares, context);
-    case OperationKind::count:
-        break;
-    }
-    return nullptr; // check() has refused the others
-}
-
 Device* open(DeviceOptions const* options, Reason* reason) try {
     if (options->threads < 1) {
         refuse(*reason, "a device with %d threads (at least 1 is needed)", options->threads);
@@ -129,7 +84,7 @@ Prepared* prepare(Device* device, OperationShape const* shape, std::int64_t* wor
                   Reason* reason) try {
     if (!check(*shape, *reason))
         return nullptr;
-    auto operation = make(*shape, unwrap(device).context);
+    auto operation = make_operation_of(*shape, unwrap(device).context);
     *workspace_bytes = operation->workspace_bytes;
     return reinterpret_cast<Prepared*>(operation.release());
 } catch (Refused const& refused) {

@@ -23,6 +23,23 @@ double mebibytes(std::int64_t bytes) {
     return static_cast<double>(bytes) / (1 << 20);
 }
 
+/// Calls `copy(to, from, pinned block, bytes)` for parts that fit the block; copies at once where the
+/// device uses the process's memory.
+template <class Copy>
+void through_pinned(Device const& device, void* dst, void const* src, std::int64_t bytes,
+                    Copy copy) {
+    if (bytes == 0)
+        return;
+    if (!device.has_own_memory()) {
+        std::memcpy(dst, src, static_cast<std::size_t>(bytes));
+        return;
+    }
+    Allocation const block = Allocation::shared(device, std::min(bytes, bounce_bytes));
+    for (std::int64_t begin = 0; begin < bytes; begin += bounce_bytes)
+        copy(static_cast<std::byte*>(dst) + begin, static_cast<std::byte const*>(src) + begin,
+             block.data(), std::min(bounce_bytes, bytes - begin));
+}
+
 } // namespace
 
 Allocation Allocation::on_device(Device const& device, std::int64_t bytes) {
@@ -122,38 +139,21 @@ void move(Device const& device, void* dst, void const* src, std::int64_t bytes) 
 }
 
 void upload(Device const& device, void* dst, void const* src, std::int64_t bytes) {
-    if (bytes == 0)
-        return;
-    if (!device.has_own_memory()) {
-        std::memcpy(dst, src, static_cast<std::size_t>(bytes));
-        return;
-    }
-    Allocation const bounce = Allocation::shared(device, std::min(bytes, bounce_bytes));
-    for (std::int64_t begin = 0; begin < bytes; begin += bounce_bytes) {
-        std::int64_t const part = std::min(bounce_bytes, bytes - begin);
-        std::memcpy(bounce.data(), static_cast<std::byte const*>(src) + begin,
-                    static_cast<std::size_t>(part));
-        device.copy(StreamKind::copy_in, static_cast<std::byte*>(dst) + begin, bounce.data(), part);
-        device.synchronize();
-    }
+    through_pinned(device, dst, src, bytes,
+                   [&](auto* to, auto const* from, std::byte* pinned, std::int64_t part) {
+                       std::memcpy(pinned, from, static_cast<std::size_t>(part));
+                       device.copy(StreamKind::copy_in, to, pinned, part);
+                       device.synchronize();
+                   });
 }
 
 void download(Device const& device, void* dst, void const* src, std::int64_t bytes) {
-    if (bytes == 0)
-        return;
-    if (!device.has_own_memory()) {
-        std::memcpy(dst, src, static_cast<std::size_t>(bytes));
-        return;
-    }
-    Allocation const bounce = Allocation::shared(device, std::min(bytes, bounce_bytes));
-    for (std::int64_t begin = 0; begin < bytes; begin += bounce_bytes) {
-        std::int64_t const part = std::min(bounce_bytes, bytes - begin);
-        device.copy(StreamKind::copy_out, bounce.data(), static_cast<std::byte const*>(src) + begin,
-                    part);
-        device.synchronize();
-        std::memcpy(static_cast<std::byte*>(dst) + begin, bounce.data(),
-                    static_cast<std::size_t>(part));
-    }
+    through_pinned(device, dst, src, bytes,
+                   [&](auto* to, auto const* from, std::byte* pinned, std::int64_t part) {
+                       device.copy(StreamKind::copy_out, pinned, from, part);
+                       device.synchronize();
+                       std::memcpy(to, pinned, static_cast<std::size_t>(part));
+                   });
 }
 
 } // namespace evener::device
