@@ -46,5 +46,5 @@ say "Loss on the held-out text, and with only the last 4 bytes in sight"
 say "A sample"
 "$evener" sample "$run" --prompt "In the beginning" --bytes 600 --temperature 0.8
 echo
-say "Done. Log, metrics, resolved job and checkpoints are in $run, the token files in $data."
+say "Done. Metrics, resolved job, plan and checkpoints are in $run, the token files in $data."
 echo "More: $evener --help; $evener sample $run --prompt TEXT --bytes N"
