@@ -91,7 +91,7 @@ std::vector<double> limits_of_kept(program::Plan const& plan, model::Model const
             table.bytes[static_cast<int>(program::BufferKind::kept)] +
             table.bytes[static_cast<int>(program::BufferKind::kept_for_weights)];
         limits.push_back(static_cast<double>(
-            std::max<std::int64_t>(0, options.memory_limit_bytes - (table.arena_bytes - kept))));
+            std::max<std::int64_t>(0, options.memory_limit_bytes - (table.total_bytes - kept))));
     }
     return limits;
 }

@@ -82,8 +82,8 @@ std::string plan_table(program::Plan const& plan, model::Model const& model) {
 
 std::string memory_table(program::ProgramSet const& set, std::vector<OtherMemory> const& other) {
     static constexpr char const* short_names[program::buffer_kind_count] = {
-        "weights", "gradients", "shards",  "reduced",  "for B",
-        "for W",   "received",  "sending", "handover", "workspace"};
+        "weights",  "gradients", "shards",   "reduced",   "for B",  "for W",
+        "received", "sending",   "handover", "workspace", "inputs", "updated"};
     std::string text = "memory of each rank's arena in MB, by use\n";
     text += fmt::format("{:>5}", "rank");
     for (char const* name : short_names)
@@ -97,7 +97,7 @@ std::string memory_table(program::ProgramSet const& set, std::vector<OtherMemory
         text += fmt::format("{:>5}", program.rank.value);
         for (std::int64_t const bytes : table.bytes)
             text += fmt::format(" {:>9.2f}", static_cast<double>(bytes) / 1e6);
-        text += fmt::format(" {:>10.2f}", static_cast<double>(table.arena_bytes) / 1e6);
+        text += fmt::format(" {:>10.2f}", static_cast<double>(table.total_bytes) / 1e6);
         if (!other.empty()) {
             OtherMemory const& beside = other[program.rank.index()];
             text += fmt::format(" {:>9.2f} {:>9.2f}", static_cast<double>(beside.snapshot) / 1e6,

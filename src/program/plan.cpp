@@ -182,6 +182,15 @@ std::int64_t member_of(Group const& group, core::RankId rank) {
     return found == group.ranks.end() ? -1 : found - group.ranks.begin();
 }
 
+Offload offload_of(Plan const& plan, core::RankId rank) {
+    for (Group const& group : plan.groups)
+        if (std::int64_t const member = member_of(group, rank); member >= 0)
+            return !group.own_memory.empty() && group.own_memory[static_cast<std::size_t>(member)]
+                       ? group.offload
+                       : Offload{};
+    return {};
+}
+
 std::vector<core::DType> default_boundary_types(Plan const& plan) {
     std::vector<core::DType> types;
     for (std::size_t c = 0; c + 1 < plan.chunks.size(); ++c) {

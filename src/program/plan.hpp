@@ -23,6 +23,19 @@ enum class Dispatch : std::uint8_t {
     dealt,  ///< whole microbatches go to ranks in turn
 };
 
+/// What leaves the device's memory while it is not needed. Ranks whose device computes in host memory
+/// take no notice of it.
+struct Offload {
+    /// Compute weights, fetched before a run of computations of their chunk. Those that several
+    /// chunks share stay.
+    bool parameters = false;
+    bool optimizer = false;   ///< master weights, moments, reduced gradients
+    bool activations = false; ///< kept from Forward to Backward, or the inputs to recompute from
+
+    bool any() const { return parameters || optimizer || activations; }
+    friend bool operator==(Offload const&, Offload const&) = default;
+};
+
 struct Group {
     std::vector<core::RankId> ranks;
     std::vector<double> shares;        ///< weight of each rank's part, >= 0, one positive at least
@@ -31,13 +44,18 @@ struct Group {
     /// Member to whom each microbatch is dealt; empty = by weights. Only with Dispatch::dealt.
     std::vector<std::int32_t> deal = {};
     core::DType compute = core::DType::float32;
+    Offload offload = {};
+    /// By member: whether its device has a memory of its own, which is where offload and pinned
+    /// memory mean something. Empty = none has.
+    std::vector<bool> own_memory = {};
 
     friend bool operator==(Group const&, Group const&) = default;
 };
 
 struct Chunk {
     core::GroupId group;
-    core::Range layers; ///< of the model's list of layers; not empty
+    core::Range layers;     ///< of the model's list of layers; not empty
+    bool recompute = false; ///< Forward keeps only the chunk's input, Recompute computes it again
 
     friend bool operator==(Chunk const&, Chunk const&) = default;
 };
@@ -48,8 +66,11 @@ struct Plan {
     std::int64_t batch_size = 1;      ///< sequences of one step
     std::int64_t microbatch_size = 1; ///< sequences; the last microbatch may be smaller
     std::string schedule = "1f1b";
-    bool split_backward = false;             ///< BackwardInput and BackwardWeight apart
-    std::int64_t receive_buffers = 0;        ///< per link direction; 0 = lowering decides
+    bool split_backward = false;      ///< BackwardInput and BackwardWeight apart
+    std::int64_t receive_buffers = 0; ///< per link direction; 0 = lowering decides
+    /// Updates follow the reduction of their gradient and wait for no norm: gradients are freed early.
+    /// Only where nothing is clipped and nothing skipped for a gradient that is not finite.
+    bool interleaved_updates = false;
     std::vector<core::DType> boundary_types; ///< wire type after chunk c, for c < chunks - 1
 
     std::int64_t rank_count() const;
@@ -84,6 +105,9 @@ std::vector<std::string> plan_problems(Plan const& plan, model::Model const& mod
 
 /// Index of the rank in the group, or -1.
 std::int64_t member_of(Group const& group, core::RankId rank);
+
+/// What a rank offloads: what its group does, nothing where its device has no memory of its own.
+Offload offload_of(Plan const& plan, core::RankId rank);
 
 /// The narrower of the two compute types at each boundary.
 std::vector<core::DType> default_boundary_types(Plan const& plan);

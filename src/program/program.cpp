@@ -31,10 +31,22 @@ std::string describe(Message const& op, std::string_view name) {
                        op.sequences.begin, op.sequences.end, op.bytes);
 }
 
+std::string describe(Copy const& op, std::string_view name) {
+    std::string text = fmt::format("{} {}", name, name_of(op.kind));
+    if (op.bucket.valid())
+        text += fmt::format(" bucket={}", op.bucket.value);
+    if (op.chunk.valid())
+        text += fmt::format(" chunk={} microbatch={}", op.chunk.value, op.microbatch.value);
+    if (op.kind == BufferKind::weights)
+        text += fmt::format(" slot={}", op.slot);
+    return text + fmt::format(" bytes={}", op.bytes);
+}
+
 struct Describe {
     std::string operator()(Forward const& op) const {
         return describe(op, op.evaluate ? "evaluate" : "forward");
     }
+    std::string operator()(Recompute const& op) const { return describe(op, "recompute"); }
     std::string operator()(Backward const& op) const {
         return describe(op, "backward") + describe_clears(op.clears);
     }
@@ -60,11 +72,15 @@ struct Describe {
     std::string operator()(UpdateParameters const& op) const {
         return fmt::format("update_parameters bucket={}", op.bucket.value);
     }
+    std::string operator()(Fetch const& op) const { return describe(op, "fetch"); }
+    std::string operator()(Evict const& op) const { return describe(op, "evict"); }
 };
 
 std::string describe(Buffer const& buffer) {
     std::string text =
         fmt::format("{} offset={} bytes={}", name_of(buffer.kind), buffer.offset, buffer.bytes);
+    if (buffer.memory != Memory::device)
+        text += fmt::format(" {}", name_of(buffer.memory));
     if (buffer.persistent)
         text += " persistent";
     if (buffer.chunk.valid())
@@ -76,6 +92,8 @@ std::string describe(Buffer const& buffer) {
     if (buffer.peer.valid())
         text += fmt::format(" peer={} {} slot={}", buffer.peer.value, name_of(buffer.direction),
                             buffer.slot);
+    else if (buffer.slot != 0)
+        text += fmt::format(" slot={}", buffer.slot);
     return text;
 }
 
@@ -99,12 +117,17 @@ std::string_view name_of(BufferKind kind) {
         "weights",           "gradients",         "shards",
         "reduced gradients", "kept for backward", "kept for weight gradients",
         "received",          "sending",           "handover",
-        "workspace"};
+        "workspace",         "chunk inputs",      "updated weights"};
     return names[static_cast<std::size_t>(kind)];
 }
 
+std::string_view name_of(Memory memory) {
+    return memory == Memory::device ? "device" : "pinned";
+}
+
 std::string_view name_of(QueueKind kind) {
-    static constexpr std::string_view names[] = {"compute", "send", "receive", "collective"};
+    static constexpr std::string_view names[] = {"compute",    "send",    "receive",
+                                                 "collective", "copy_in", "copy_out"};
     return names[static_cast<std::size_t>(kind)];
 }
 
@@ -116,20 +139,22 @@ std::int64_t message_tag(Message const& message, std::int64_t microbatch_count) 
     return message.chunk.value * microbatch_count + message.microbatch.value;
 }
 
-MemoryTable memory_table(Program const& program) {
+MemoryTable memory_table(Program const& program, Memory memory) {
     // Each kind lies in a region of its own, so its extent is its row and the rows add up.
     MemoryTable table;
+    table.total_bytes = memory == Memory::device ? program.arena_bytes : program.pinned_bytes;
     std::int64_t begins[buffer_kind_count];
-    std::fill(std::begin(begins), std::end(begins), program.arena_bytes);
+    std::fill(std::begin(begins), std::end(begins), table.total_bytes);
     std::int64_t ends[buffer_kind_count] = {};
     for (Buffer const& buffer : program.buffers) {
+        if (buffer.memory != memory)
+            continue;
         auto const kind = static_cast<std::size_t>(buffer.kind);
         begins[kind] = std::min(begins[kind], buffer.offset);
         ends[kind] = std::max(ends[kind], core::round_up(buffer.offset + buffer.bytes, 64));
     }
     for (int kind = 0; kind < buffer_kind_count; ++kind)
         table.bytes[kind] = std::max<std::int64_t>(0, ends[kind] - begins[kind]);
-    table.arena_bytes = program.arena_bytes;
     return table;
 }
 
@@ -155,7 +180,10 @@ std::string to_string(Instruction const& instruction) {
 
 std::string to_string(Program const& program) {
     std::string text =
-        fmt::format("program rank={} arena_bytes={}\n", program.rank.value, program.arena_bytes);
+        fmt::format("program rank={} arena_bytes={}", program.rank.value, program.arena_bytes);
+    if (program.pinned_bytes > 0)
+        text += fmt::format(" pinned_bytes={}", program.pinned_bytes);
+    text += '\n';
     for (std::size_t i = 0; i < program.queues.size(); ++i)
         text += fmt::format("queue {} {}\n", i, describe(program.queues[i]));
     for (std::size_t i = 0; i < program.buffers.size(); ++i)

@@ -12,6 +12,8 @@
 // - An instruction starts when all instructions in `after` have ended.
 // - A Send ends when the matching Receive has started (synchronous); a Receive ends after the
 //   matching Send has started. A collective ends when every participant has started its own.
+// - Fetch and Evict copy between the device and pinned memory of the host, where what the device need
+//   not hold all the time has its home. They run on copy queues, beside the computations.
 // - A buffer's content begins with a `write`, is used by `read` and `update` and ends with the use
 //   that is marked `last`. Persistent buffers keep their content between programs.
 
@@ -28,7 +30,7 @@ namespace evener::program {
 
 enum class Direction : std::uint8_t { forward, backward };
 
-enum class QueueKind : std::uint8_t { compute, send, receive, collective };
+enum class QueueKind : std::uint8_t { compute, send, receive, collective, copy_in, copy_out };
 
 struct Queue {
     QueueKind kind = QueueKind::compute;
@@ -50,21 +52,30 @@ enum class BufferKind : std::uint8_t {
     sending,          ///< not yet sent
     handover,         ///< between two chunks of the same rank
     workspace,
+    inputs,  ///< of a chunk, from Forward to Recompute
+    updated, ///< new compute weights of the shard, on their way to pinned memory
 };
-inline constexpr int buffer_kind_count = 10;
+inline constexpr int buffer_kind_count = 12;
+
+/// Where a buffer lies: each memory of a rank is one region, with offsets of its own.
+enum class Memory : std::uint8_t {
+    device, ///< the arena; of a rank without a device memory of its own it is host memory
+    pinned, ///< of the host, on ranks that offload
+};
 
 /// What a buffer holds, as far as it is fixed by the plan; unused members stay invalid.
 struct Buffer {
     BufferKind kind = BufferKind::workspace;
+    Memory memory = Memory::device;
     bool persistent = false; ///< keeps its content and its offset in all programs of a rank
     std::int64_t bytes = 0;
-    std::int64_t offset = 0;                  ///< in the device's arena, a multiple of 64
-    core::ChunkId chunk{};                    ///< kept, handover
-    core::MicrobatchId microbatch{};          ///< kept, handover
-    core::BucketId bucket{};                  ///< weights, gradients, shards, reduced
+    std::int64_t offset = 0;                  ///< in its memory's region, a multiple of 64
+    core::ChunkId chunk{};                    ///< kept, inputs, handover
+    core::MicrobatchId microbatch{};          ///< kept, inputs, handover
+    core::BucketId bucket{};                  ///< weights, gradients, shards, reduced, updated
     core::RankId peer{};                      ///< received, sending
     Direction direction = Direction::forward; ///< received, sending, handover
-    std::int64_t slot = 0;                    ///< received, sending
+    std::int64_t slot = 0; ///< received, sending; of what is fetched several times, which time
 
     friend bool operator==(Buffer const&, Buffer const&) = default;
 };
@@ -88,9 +99,13 @@ struct Compute {
 
     friend bool operator==(Compute const&, Compute const&) = default;
 };
+/// Keeps what Backward needs, or, where the plan recomputes the chunk, only the chunk's input; then
+/// the last chunk, whose output nobody needs, computes nothing.
 struct Forward : Compute {
     bool evaluate = false; ///< keeps nothing; the head gives losses
 };
+/// Forward again from the chunk's input, for what its Backward needs.
+struct Recompute : Compute {};
 /// `clears`: buckets whose gradient starts here from zero.
 struct Backward : Compute { ///< BackwardInput and BackwardWeight fused
     std::vector<core::BucketId> clears;
@@ -133,10 +148,26 @@ struct ReduceScalars {};
 struct UpdateParameters {
     core::BucketId bucket;
 };
+/// A copy of all bytes between a buffer of the device and its home in pinned memory. `kind` is that
+/// of the device's buffer: weights (Fetch, into a buffer per residence `slot`), shards, reduced
+/// gradients (Evict also from `gradients`, where the bucket has one member), updated weights (Evict,
+/// into the shard's part of the weights' home), kept and inputs.
+struct Copy {
+    BufferKind kind = BufferKind::weights;
+    core::BucketId bucket{};         ///< weights, shards, reduced, gradients, updated
+    core::ChunkId chunk{};           ///< kept, inputs
+    core::MicrobatchId microbatch{}; ///< kept, inputs
+    std::int64_t slot = 0;           ///< of weights: which of the pass's residences
+    std::int64_t bytes = 0;
 
-using Operation =
-    std::variant<Forward, Backward, BackwardInput, BackwardWeight, Send, Receive, GatherParameters,
-                 ReduceGradients, MeasureGradients, CountTokens, ReduceScalars, UpdateParameters>;
+    friend bool operator==(Copy const&, Copy const&) = default;
+};
+struct Fetch : Copy {}; ///< from pinned memory to the device
+struct Evict : Copy {}; ///< from the device to pinned memory
+
+using Operation = std::variant<Forward, Recompute, Backward, BackwardInput, BackwardWeight, Send,
+                               Receive, GatherParameters, ReduceGradients, MeasureGradients,
+                               CountTokens, ReduceScalars, UpdateParameters, Fetch, Evict>;
 
 struct Instruction {
     Operation operation;
@@ -150,7 +181,8 @@ struct Program {
     std::vector<Queue> queues;
     std::vector<Buffer> buffers;
     std::vector<Instruction> instructions;
-    std::int64_t arena_bytes = 0; ///< the largest offset + bytes
+    std::int64_t arena_bytes = 0;  ///< the largest offset + bytes in the device's memory
+    std::int64_t pinned_bytes = 0; ///< likewise in pinned memory; 0 on ranks that do not offload
 };
 
 enum class ProgramKind : std::uint8_t { train, evaluate };
@@ -163,14 +195,15 @@ struct ProgramSet {
     std::vector<Program> programs; ///< indexed by rank
 };
 
-/// Bytes of the arena by use, for the start table.
+/// Bytes of one of a rank's memories by use, for the start table.
 struct MemoryTable {
     std::int64_t bytes[buffer_kind_count] = {}; ///< sum of the buffers of each kind at the peak
-    std::int64_t arena_bytes = 0;
+    std::int64_t total_bytes = 0;               ///< of the region
 };
-MemoryTable memory_table(Program const& program);
+MemoryTable memory_table(Program const& program, Memory memory = Memory::device);
 
 std::string_view name_of(BufferKind kind);
+std::string_view name_of(Memory memory);
 std::string_view name_of(QueueKind kind);
 std::string_view name_of(Direction direction);
 

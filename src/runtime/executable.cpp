@@ -56,7 +56,8 @@ class Maker {
         return std::visit(
             [&](auto const& op) -> std::vector<Call> {
                 using Op = std::decay_t<decltype(op)>;
-                if constexpr (std::is_base_of_v<program::Compute, Op>) {
+                if constexpr (std::is_base_of_v<program::Compute, Op> &&
+                              !std::is_same_v<Op, program::Recompute>) {
                     note_head(op);
                     return chunks_.make(op, instruction, id);
                 } else if constexpr (std::is_same_v<Op, program::MeasureGradients>) {

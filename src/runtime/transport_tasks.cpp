@@ -95,6 +95,8 @@ comm::TransportQueue::Kind kind_of(QueueKind kind) {
         return comm::TransportQueue::Kind::receive;
     case QueueKind::collective:
     case QueueKind::compute:
+    case QueueKind::copy_in:
+    case QueueKind::copy_out:
         break;
     }
     return comm::TransportQueue::Kind::collective;

@@ -33,6 +33,7 @@ struct FactsOf {
     Facts operator()(Forward const& op) const {
         return compute(op, op.evaluate ? "evaluate" : "forward", Paint::forward);
     }
+    Facts operator()(Recompute const& op) const { return compute(op, "recompute", Paint::forward); }
     Facts operator()(Backward const& op) const { return compute(op, "backward", Paint::backward); }
     Facts operator()(BackwardInput const& op) const {
         return compute(op, "backward_input", Paint::backward_input);
@@ -61,6 +62,11 @@ struct FactsOf {
     Facts operator()(UpdateParameters const& op) const {
         return bucket(op.bucket, "update_parameters", Paint::other);
     }
+    static Facts copy(Copy const& op, std::string_view kind, Paint paint) {
+        return {kind, paint, op.chunk, op.microbatch, {}, {}, op.bucket, op.bytes};
+    }
+    Facts operator()(Fetch const& op) const { return copy(op, "fetch", Paint::receive); }
+    Facts operator()(Evict const& op) const { return copy(op, "evict", Paint::send); }
 };
 
 /// `value` with three significant digits, without an exponent.

@@ -172,7 +172,7 @@ class Lowering {
                  fmt::format("rank {} needs {:.1f} MiB (it may have {:.1f}): {}; use smaller "
                              "microbatches, a schedule that holds fewer of them, or fewer layers "
                              "on this rank",
-                             r, mebibytes(table.arena_bytes),
+                             r, mebibytes(table.total_bytes),
                              mebibytes(options_.memory_limit_bytes[r]), parts)});
         }
         if (!findings.empty())

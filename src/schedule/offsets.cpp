@@ -81,11 +81,11 @@ void assign_offsets(program::Program& program) {
             lifetime.last = std::max(lifetime.last, i);
         }
     // Persistent kinds first: they lie at the same place in every program of the rank.
-    static constexpr BufferKind order[] = {BufferKind::weights,   BufferKind::shards,
-                                           BufferKind::gradients, BufferKind::reduced,
-                                           BufferKind::kept,      BufferKind::kept_for_weights,
-                                           BufferKind::received,  BufferKind::sending,
-                                           BufferKind::handover,  BufferKind::workspace};
+    static constexpr BufferKind order[] = {
+        BufferKind::weights,   BufferKind::shards,  BufferKind::gradients,
+        BufferKind::reduced,   BufferKind::kept,    BufferKind::kept_for_weights,
+        BufferKind::received,  BufferKind::sending, BufferKind::handover,
+        BufferKind::workspace, BufferKind::inputs,  BufferKind::updated};
     static_assert(std::size(order) == program::buffer_kind_count);
     std::int64_t base = 0;
     for (BufferKind const kind : order) {

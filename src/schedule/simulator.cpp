@@ -112,7 +112,9 @@ class Run {
             State& started = state(node);
             started.start = now;
             switch (facts(node).kind) {
-            case QueueKind::compute: {
+            case QueueKind::compute:
+            case QueueKind::copy_in:
+            case QueueKind::copy_out: {
                 Place const at = graph_.place(node);
                 end(node, now + seconds_[at.rank.index()][at.instruction.index()]);
                 return;
@@ -235,7 +237,7 @@ class Run {
     /// Of a node on the path: what its end waited for besides itself, and why.
     Dependent blame(Node node) const {
         NodeFacts const& own = facts(node);
-        if (own.meeting < 0 || own.kind == QueueKind::compute)
+        if (own.meeting < 0)
             return start_cause(node);
         auto const meeting = static_cast<std::size_t>(own.meeting);
         if (own.kind == QueueKind::collective) {

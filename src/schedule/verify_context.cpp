@@ -28,6 +28,7 @@ struct Name {
         return fmt::format("{} bucket {} on rank {}", kind, id.value, rank.value);
     }
     std::string operator()(program::Forward const& op) const { return compute(op, "forward"); }
+    std::string operator()(program::Recompute const& op) const { return compute(op, "recompute"); }
     std::string operator()(program::Backward const& op) const { return compute(op, "backward"); }
     std::string operator()(program::BackwardInput const& op) const {
         return compute(op, "backward_input");
@@ -51,6 +52,18 @@ struct Name {
     std::string operator()(program::UpdateParameters const& op) const {
         return bucket(op.bucket, "update_parameters");
     }
+    std::string copy(program::Copy const& op, std::string_view verb) const {
+        std::string text = fmt::format("{} {}", verb, program::name_of(op.kind));
+        if (op.bucket.valid())
+            text += fmt::format(" bucket {}", op.bucket.value);
+        if (op.chunk.valid())
+            text += fmt::format(" chunk {} microbatch {}", op.chunk.value, op.microbatch.value);
+        if (op.kind == program::BufferKind::weights)
+            text += fmt::format(" residence {}", op.slot);
+        return text + fmt::format(" on rank {}", rank.value);
+    }
+    std::string operator()(program::Fetch const& op) const { return copy(op, "fetch"); }
+    std::string operator()(program::Evict const& op) const { return copy(op, "evict"); }
     std::string operator()(program::CountTokens const&) const {
         return fmt::format("count_tokens on rank {}", rank.value);
     }

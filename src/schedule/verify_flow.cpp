@@ -55,6 +55,9 @@ class Needs {
         if (layout.has_output)
             add_output(op, Direction::forward);
     }
+    void operator()(program::Recompute const& op) {
+        all_.push_back({of_microbatch(BufferKind::kept, op), Access::write, {}});
+    }
     void operator()(program::Backward const& op) { add_backward(op, op); }
     void operator()(program::BackwardInput const& op) { add_backward(op, op); }
     void operator()(program::BackwardWeight const& op) { add_backward(op, op); }
@@ -96,6 +99,8 @@ class Needs {
         add_bucket(BufferKind::shards, op.bucket, Access::update);
         add_bucket(BufferKind::weights, op.bucket, Access::update);
     }
+    void operator()(program::Fetch const&) {}
+    void operator()(program::Evict const&) {}
     void operator()(program::CountTokens const&) {}
     void operator()(program::ReduceScalars const&) {}
 

@@ -44,7 +44,7 @@ int main() {
     double const grown = status_bytes("VmHWM") - before;
     auto const arena = static_cast<double>(training.session().arena_bytes());
     auto const table = static_cast<double>(
-        program::memory_table(training.session().sets().programs[0]).arena_bytes);
+        program::memory_table(training.session().sets().programs[0]).total_bytes);
     fmt::print("{{\"bench\": \"memory\", \"state_bytes\": {:.0f}, \"arena_bytes\": {:.0f}, "
                "\"table_bytes\": {:.0f}, \"process_growth_bytes\": {:.0f}, \"ratio\": {:.3f}}}\n",
                12.0 * static_cast<double>(model.parameter_elements()), arena, table, grown,

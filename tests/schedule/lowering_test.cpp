@@ -55,7 +55,7 @@ TEST(Lowering, GivesATableWhoseRowsAddUpToTheArena) {
             program::MemoryTable const table = program::memory_table(program);
             EXPECT_EQ(
                 std::accumulate(std::begin(table.bytes), std::end(table.bytes), std::int64_t{0}),
-                table.arena_bytes);
+                table.total_bytes);
         }
     }
 }

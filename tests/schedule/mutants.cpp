@@ -294,6 +294,7 @@ class Mutation {
         op.evaluate = !op.evaluate;
         return true;
     }
+    bool change(program::Recompute& op) { return change_compute(op); }
     bool change(program::Backward& op) { return change_clears(op, op.clears); }
     bool change(program::BackwardInput& op) { return change_clears(op, op.clears); }
     bool change(program::BackwardWeight& op) { return change_clears(op, op.clears); }

@@ -167,6 +167,11 @@ struct Footprints::Add {
     void operator()(program::Forward const& op) const {
         compute(op, 1, op.evaluate ? model::ChunkPass::evaluate : model::ChunkPass::forward, {});
     }
+    void operator()(program::Recompute const& op) const {
+        compute(op, 1, model::ChunkPass::forward, {});
+    }
+    void operator()(program::Fetch const&) const { fault("copies are not followed"); }
+    void operator()(program::Evict const&) const { fault("copies are not followed"); }
     void operator()(program::Backward const& op) const {
         compute(op, 2, model::ChunkPass::backward, op.clears);
     }
