@@ -12,6 +12,7 @@ namespace {
 std::vector<Phase> phases_of(ChunkPass pass) {
     switch (pass) {
     case ChunkPass::forward:
+    case ChunkPass::forward_dropping:
         return {Phase::forward};
     case ChunkPass::evaluate:
         return {Phase::evaluate};
@@ -27,10 +28,13 @@ std::vector<Phase> phases_of(ChunkPass pass) {
 
 Workspace workspace_of(ChunkLayout const& layout, ChunkPass pass, std::int64_t boundary,
                        std::int64_t row) {
+    if (pass == ChunkPass::forward_dropping && !layout.has_output)
+        return {}; // nobody needs what it would compute
+    bool const in_turns = pass == ChunkPass::evaluate || pass == ChunkPass::forward_dropping;
     std::int64_t area = 0;
     std::int64_t scratch = 0;
     for (LayerOperations const& layer : layout.operations) {
-        if (pass == ChunkPass::evaluate)
+        if (in_turns)
             area = std::max(area, layer.kept_bytes);
         if (pass == ChunkPass::backward)
             area = std::max(area, layer.kept_for_weights_bytes);
@@ -39,7 +43,7 @@ Workspace workspace_of(ChunkLayout const& layout, ChunkPass pass, std::int64_t b
         if (pass == ChunkPass::evaluate && layer.scratch_of(Phase::next_token) > 0)
             scratch = std::max(scratch, layer.scratch_of(Phase::next_token) + row);
     }
-    bool const forwards = pass == ChunkPass::forward || pass == ChunkPass::evaluate;
+    bool const forwards = pass == ChunkPass::forward || in_turns;
     bool const has_boundary = forwards                             ? layout.has_output
                               : pass == ChunkPass::backward_weight ? false
                                                                    : layout.has_input;

@@ -7,8 +7,8 @@
 //
 // Inside a chunk each layer writes its output straight into the input of the next: the first tensor
 // of the next layer's kept area; likewise gradients into the kept_for_weights area of the layer
-// before. Where nothing has to outlive the instruction (evaluation; fused Backward) two areas in
-// the workspace take turns: layer l uses area l mod 2.
+// before. Where nothing has to outlive the instruction (evaluation; a Forward that is recomputed;
+// fused Backward) two areas in the workspace take turns: layer l uses area l mod 2.
 
 #include "model/model.hpp"
 
@@ -23,12 +23,13 @@ enum class ChunkPass : std::uint8_t {
     backward, ///< BackwardInput and BackwardWeight of each layer in turn
     backward_input,
     backward_weight,
+    forward_dropping, ///< Forward that keeps nothing; of a chunk without output it computes nothing
 };
-inline constexpr int chunk_pass_count = 5;
+inline constexpr int chunk_pass_count = 6;
 
 /// Offsets inside the workspace; the device's own workspace follows at `bytes`.
 struct Workspace {
-    std::int64_t area[2] = {}; ///< the two turns of kept (evaluate) or kept_for_weights (backward)
+    std::int64_t area[2] = {}; ///< the two turns of kept (forwards) or kept_for_weights (backward)
     std::int64_t boundary = 0; ///< last output, or first input gradient: [rows, hidden]
     std::int64_t scratch = 0;
     std::int64_t bytes = 0;

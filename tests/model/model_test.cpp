@@ -134,6 +134,30 @@ TEST_P(Layout, KeepsEveryTensorInsideItsArea) {
         }
 }
 
+// A Forward that is recomputed needs room for two layers in turn; without an output it computes
+// nothing.
+TEST_P(Layout, DropsWhatIsRecomputed) {
+    Model const model{small()};
+    std::int64_t const count = model.layer_count();
+    for (std::int64_t begin = 0; begin < count; ++begin)
+        for (std::int64_t end = begin + 1; end <= count; ++end) {
+            ChunkLayout const layout = chunk_layout(model, {begin, end}, 2, GetParam());
+            Workspace const& dropping = layout.of(ChunkPass::forward_dropping);
+            if (!layout.has_output) {
+                EXPECT_EQ(dropping.bytes, 0);
+                continue;
+            }
+            std::int64_t area = 0;
+            for (LayerOperations const& layer : layout.operations)
+                area = std::max(area, layer.kept_bytes);
+            EXPECT_EQ(dropping.area[0], 0);
+            EXPECT_EQ(dropping.area[1], area);
+            EXPECT_EQ(dropping.boundary, 2 * area);
+            Workspace const& keeping = layout.of(ChunkPass::forward);
+            EXPECT_EQ(dropping.bytes - 2 * area, keeping.bytes);
+        }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, Layout,
                          ::testing::Values(core::DType::float32, core::DType::bfloat16),
                          [](auto const& info) { return std::string{core::name_of(info.param)}; });
