@@ -16,17 +16,24 @@ using program::Bucket;
 using program::Buffer;
 using program::BufferKind;
 using program::Direction;
+using program::Memory;
 using program::Program;
 
 namespace {
 
 constexpr std::int64_t alignment = 64;
 
-/// All that identifies a buffer of a rank besides the slot of a received one.
-using Key = std::tuple<BufferKind, ChunkId, MicrobatchId, core::BucketId, RankId, Direction>;
+/// All that identifies a buffer of a rank, besides the slot of one of a link.
+using Key = std::tuple<BufferKind, Memory, ChunkId, MicrobatchId, core::BucketId, RankId, Direction,
+                       std::int64_t>;
+
+bool is_of_link(Buffer const& b) {
+    return b.kind == BufferKind::received || b.kind == BufferKind::sending;
+}
 
 Key key_of(Buffer const& b) {
-    return {b.kind, b.chunk, b.microbatch, b.bucket, b.peer, b.direction};
+    return {b.kind,   b.memory, b.chunk,     b.microbatch,
+            b.bucket, b.peer,   b.direction, is_of_link(b) ? 0 : b.slot};
 }
 
 class BufferCheck {
@@ -37,11 +44,14 @@ class BufferCheck {
     void run() {
         expect_bucket_buffers();
         expect_compute_buffers();
+        for (program::Operation const& copy : wanted_copies(context_, rank_))
+            expect_copied(copy);
         for (std::size_t c = 0; c + 1 < context_.plan().chunks.size(); ++c)
             for (std::int64_t m = 0; m < context_.plan().microbatch_count(); ++m)
                 expect_boundary(ChunkId{static_cast<std::int64_t>(c)}, MicrobatchId{m});
         compare();
-        check_places();
+        check_places(Memory::device, program_.arena_bytes);
+        check_places(Memory::pinned, program_.pinned_bytes);
     }
 
   private:
@@ -58,6 +68,9 @@ class BufferCheck {
         wanted->second.buffer.bytes = std::max(wanted->second.buffer.bytes, buffer.bytes);
     }
 
+    /// Of one of the two memories it is said to lie in.
+    static Memory pinned_if(bool offloaded) { return offloaded ? Memory::pinned : Memory::device; }
+
     void expect_bucket_buffers() {
         for (Bucket const& bucket : context_.buckets) {
             if (!context_.is_member(bucket, rank_))
@@ -65,11 +78,13 @@ class BufferCheck {
             std::int64_t const owned = bucket.shard_of(rank_).size();
             expect(
                 {.kind = BufferKind::weights,
+                 .memory = pinned_if(context_.offloads_weights(rank_, bucket)),
                  .persistent = true,
                  .bytes = bucket.weights_of(rank_).size() * core::bytes_of(bucket.type_of(rank_)),
                  .bucket = bucket.id});
             // Master weight and moments, float32 each.
             expect({.kind = BufferKind::shards,
+                    .memory = pinned_if(context_.offloads_optimizer(rank_)),
                     .persistent = true,
                     .bytes = owned * 4 * (1 + context_.moments),
                     .bucket = bucket.id});
@@ -92,24 +107,52 @@ class BufferCheck {
                 continue;
             model::ChunkLayout const& layout =
                 context_.layout(op->chunk, std::max<std::int64_t>(op->sequences.size(), 0));
-            workspace = std::max(workspace, layout.of(pass_of(instruction.operation)).bytes);
-            if (context_.train() && is<program::Forward>(instruction.operation))
-                expect({.kind = BufferKind::kept,
-                        .bytes = layout.kept_bytes,
-                        .chunk = op->chunk,
-                        .microbatch = op->microbatch});
+            workspace =
+                std::max(workspace, layout.of(pass_of(instruction.operation, op->chunk)).bytes);
+            if (context_.train() && is<program::Forward>(instruction.operation)) {
+                Context::Saved const saved = context_.saved_by_forward(op->chunk, layout.sequences);
+                expect_activations(saved.kind, *op, saved.bytes);
+            }
+            if (is<program::Recompute>(instruction.operation))
+                expect_activations(BufferKind::kept, *op, layout.kept_bytes);
             if (is<program::BackwardInput>(instruction.operation))
-                expect({.kind = BufferKind::kept_for_weights,
-                        .bytes = layout.kept_for_weights_bytes,
-                        .chunk = op->chunk,
-                        .microbatch = op->microbatch});
+                expect_activations(BufferKind::kept_for_weights, *op,
+                                   layout.kept_for_weights_bytes);
         }
         expect({.kind = BufferKind::workspace,
                 .bytes = core::round_up(workspace, alignment) +
                          context_.device_workspace_bytes[rank_.index()]});
     }
 
-    static model::ChunkPass pass_of(program::Operation const& operation) {
+    void expect_activations(BufferKind kind, program::Compute const& op, std::int64_t bytes) {
+        expect({.kind = kind, .bytes = bytes, .chunk = op.chunk, .microbatch = op.microbatch});
+    }
+
+    /// The two ends of a copy, as far as they are there for it alone.
+    void expect_copied(program::Operation const& operation) {
+        program::Copy const& copy = *copy_of(operation);
+        bool const fetch = is<program::Fetch>(operation);
+        Buffer device{.kind = copy.kind,
+                      .bytes = copy.bytes,
+                      .chunk = copy.chunk,
+                      .microbatch = copy.microbatch,
+                      .bucket = copy.bucket,
+                      .slot = copy.slot};
+        // What came from the device comes back to another place.
+        bool const returns = copy.kind == BufferKind::reduced || copy.chunk.valid();
+        if (fetch)
+            device.slot = returns ? 1 : copy.slot;
+        if (fetch || copy.kind == BufferKind::updated)
+            expect(device);
+        if (fetch && returns) {
+            Buffer home = device;
+            home.memory = Memory::pinned;
+            home.slot = 0;
+            expect(home);
+        }
+    }
+
+    model::ChunkPass pass_of(program::Operation const& operation, ChunkId chunk) const {
         if (is<program::Backward>(operation))
             return model::ChunkPass::backward;
         if (is<program::BackwardInput>(operation))
@@ -117,8 +160,10 @@ class BufferCheck {
         if (is<program::BackwardWeight>(operation))
             return model::ChunkPass::backward_weight;
         auto const* const forward = std::get_if<program::Forward>(&operation);
-        return forward && forward->evaluate ? model::ChunkPass::evaluate
-                                            : model::ChunkPass::forward;
+        if (forward && forward->evaluate)
+            return model::ChunkPass::evaluate;
+        return forward && context_.recomputes(chunk) ? model::ChunkPass::forward_dropping
+                                                     : model::ChunkPass::forward;
     }
 
     /// What the rank sends, receives and hands over between `chunk` and the next.
@@ -180,50 +225,59 @@ class BufferCheck {
     void compare_count(Wanted const& wanted) {
         if (wanted.found.empty())
             return context_.report(
-                rank_, fmt::format("rank {} has no {} buffer for chunk {} microbatch {} bucket {} "
-                                   "peer {}",
-                                   rank_.value, program::name_of(wanted.buffer.kind),
-                                   wanted.buffer.chunk.value, wanted.buffer.microbatch.value,
-                                   wanted.buffer.bucket.value, wanted.buffer.peer.value));
+                rank_,
+                fmt::format("rank {} has no {} buffer in {} memory for chunk {} microbatch {} "
+                            "bucket {} peer {} slot {}",
+                            rank_.value, program::name_of(wanted.buffer.kind),
+                            program::name_of(wanted.buffer.memory), wanted.buffer.chunk.value,
+                            wanted.buffer.microbatch.value, wanted.buffer.bucket.value,
+                            wanted.buffer.peer.value, wanted.buffer.slot));
+        // A link may have any number of buffers at either end, all else there is once.
         std::vector<bool> taken(wanted.found.size());
         for (BufferId const id : wanted.found) {
-            std::int64_t const slot = program_.buffers[id.index()].slot;
-            // A link may have any number of buffers at either end, all else there is once.
-            bool const right = slot >= 0 && slot < std::ssize(taken) &&
-                               !taken[static_cast<std::size_t>(slot)] &&
-                               (wanted.buffer.kind == BufferKind::received ||
-                                wanted.buffer.kind == BufferKind::sending || slot == 0);
-            if (right)
+            Buffer const& buffer = program_.buffers[id.index()];
+            std::int64_t const slot = is_of_link(buffer) ? buffer.slot : 0;
+            if (slot >= 0 && slot < std::ssize(taken) && !taken[static_cast<std::size_t>(slot)])
                 taken[static_cast<std::size_t>(slot)] = true;
             else
-                context_.report(rank_, id,
-                                fmt::format("is one too many or has the wrong slot {}", slot));
+                context_.report(
+                    rank_, id,
+                    fmt::format("is one too many or has the wrong slot {}", buffer.slot));
         }
     }
 
-    void check_places() {
+    void check_places(Memory memory, std::int64_t region_bytes) {
         std::int64_t end = 0;
         BufferId last;
         for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
             Buffer const& buffer = program_.buffers[b];
             BufferId const id{static_cast<std::int64_t>(b)};
+            if (buffer.memory != memory)
+                continue;
             if (buffer.bytes < 0 || buffer.offset < 0 || buffer.offset % alignment != 0 ||
-                buffer.offset + buffer.bytes > program_.arena_bytes)
+                buffer.offset + buffer.bytes > region_bytes)
                 context_.report(rank_, id,
-                                fmt::format("lies at {} with {} bytes (the arena has {}, offsets "
+                                fmt::format("lies at {} with {} bytes ({} memory has {}, offsets "
                                             "are multiples of {})",
-                                            buffer.offset, buffer.bytes, program_.arena_bytes,
-                                            alignment));
+                                            buffer.offset, buffer.bytes, program::name_of(memory),
+                                            region_bytes, alignment));
             if (buffer.bytes > 0 && buffer.offset + buffer.bytes > end) {
                 end = buffer.offset + buffer.bytes;
                 last = id;
             }
         }
-        if (last.valid() && program_.arena_bytes > core::round_up(end, alignment))
+        if (region_bytes <= core::round_up(end, alignment))
+            return;
+        if (last.valid())
             context_.report(rank_, last,
-                            fmt::format("is the last and ends at {} (the arena is said to have {} "
+                            fmt::format("is the last and ends at {} ({} memory is said to have {} "
                                         "bytes)",
-                                        end, program_.arena_bytes));
+                                        end, program::name_of(memory), region_bytes));
+        else
+            context_.report(rank_,
+                            fmt::format("rank {} has {} bytes of {} memory without a buffer "
+                                        "in it",
+                                        rank_.value, region_bytes, program::name_of(memory)));
     }
 
     Context& context_;

@@ -60,7 +60,8 @@ class ContentCheck {
             else
                 check_contents(id);
         }
-        check_shared_memory();
+        check_shared_memory(program::Memory::device);
+        check_shared_memory(program::Memory::pinned);
     }
 
   private:
@@ -159,10 +160,10 @@ class ContentCheck {
 
     // --- different buffers at the same addresses
 
-    void check_shared_memory() {
+    void check_shared_memory(program::Memory memory) {
         std::vector<BufferId> by_offset;
         for (std::size_t b = 0; b < program_.buffers.size(); ++b)
-            if (program_.buffers[b].bytes > 0)
+            if (program_.buffers[b].bytes > 0 && program_.buffers[b].memory == memory)
                 by_offset.push_back(BufferId{static_cast<std::int64_t>(b)});
         auto const buffer = [&](BufferId id) -> Buffer const& {
             return program_.buffers[id.index()];

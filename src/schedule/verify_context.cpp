@@ -100,6 +100,17 @@ program::Message const* message_of(Operation const& operation) {
         operation);
 }
 
+program::Copy const* copy_of(Operation const& operation) {
+    return std::visit(
+        [](auto const& op) -> program::Copy const* {
+            if constexpr (std::is_base_of_v<program::Copy, std::decay_t<decltype(op)>>)
+                return &op;
+            else
+                return nullptr;
+        },
+        operation);
+}
+
 std::vector<core::BucketId> const& clears_of(Operation const& operation) {
     static std::vector<core::BucketId> const none;
     return std::visit(
@@ -125,7 +136,9 @@ core::BucketId bucket_of(Operation const& operation) {
 
 std::string Context::name(core::RankId rank, core::BufferId id) const {
     program::Buffer const& buffer = program(rank).buffers[id.index()];
-    std::string text = fmt::format("{} buffer {}", program::name_of(buffer.kind), id.value);
+    std::string text =
+        fmt::format("{}{} buffer {}", buffer.memory == program::Memory::pinned ? "pinned " : "",
+                    program::name_of(buffer.kind), id.value);
     if (buffer.chunk.valid())
         text +=
             fmt::format(" of chunk {} microbatch {}", buffer.chunk.value, buffer.microbatch.value);
@@ -161,7 +174,12 @@ void Context::prepare() {
     for_each_instruction(set, [&](Place place, program::Instruction const& instruction) {
         if (auto const* op = std::get_if<program::Backward>(&instruction.operation))
             fused_.insert({place.rank, op->chunk, op->microbatch});
+        if (auto const* op = copy_of(instruction.operation))
+            if (op->chunk.valid())
+                copied_.insert({place.rank, op->chunk, op->microbatch});
     });
+    for (program::Program const& program : set.programs)
+        offloads_.push_back(program::offload_of(plan(), program.rank));
     std::int64_t const microbatches = plan().microbatch_count();
     for (program::Chunk const& chunk : plan().chunks) {
         program::Group const& group = plan().groups[chunk.group.index()];
@@ -199,6 +217,15 @@ model::ChunkLayout const& Context::layout(core::ChunkId chunk, std::int64_t sequ
         found->second = model::chunk_layout(model, plan().chunks[chunk.index()].layers, sequences,
                                             plan().group_of(chunk).compute);
     return found->second;
+}
+
+Context::Saved Context::saved_by_forward(core::ChunkId chunk, std::int64_t sequences) {
+    model::ChunkLayout const& own = layout(chunk, sequences);
+    if (!recomputes(chunk))
+        return {program::BufferKind::kept, own.kept_bytes};
+    std::int64_t const input =
+        model::boundary_bytes(model.config(), sequences, plan().group_of(chunk).compute);
+    return {program::BufferKind::inputs, own.has_input ? input : 0};
 }
 
 std::int64_t Context::message_bytes(core::ChunkId boundary, core::Range sequences) const {

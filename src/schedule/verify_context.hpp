@@ -73,10 +73,44 @@ class Context {
     /// Whether the operation, a computation, adds to the gradient of the bucket.
     bool accumulates(program::Operation const& operation, program::Bucket const& bucket) const;
 
+    /// Whether the rank keeps the bucket's compute weights in pinned memory: only those that one
+    /// chunk reads.
+    bool offloads_weights(core::RankId rank, program::Bucket const& bucket) const {
+        return offloads_[rank.index()].parameters && bucket.chunks.size() == 1;
+    }
+    bool offloads_optimizer(core::RankId rank) const { return offloads_[rank.index()].optimizer; }
+    /// Whether reduced gradients wait for their update in pinned memory.
+    bool offloads_reduced(core::RankId rank) const {
+        return offloads_optimizer(rank) && !plan().interleaved_updates;
+    }
+    bool offloads_activations(core::RankId rank) const {
+        return train() && offloads_[rank.index()].activations;
+    }
+    bool recomputes(core::ChunkId chunk) const {
+        return train() && plan().chunks[chunk.index()].recompute;
+    }
+    /// Whether Forward of the chunk runs its layers: where they are computed again and nothing takes
+    /// their output it only keeps the input.
+    bool computes_in_forward(core::ChunkId chunk) const {
+        return !recomputes(chunk) || chunk.value + 1 < std::ssize(plan().chunks);
+    }
+    /// What a Forward leaves for the same microbatch's Backward or Recompute. 0 bytes = nothing.
+    struct Saved {
+        program::BufferKind kind = program::BufferKind::kept;
+        std::int64_t bytes = 0;
+    };
+    Saved saved_by_forward(core::ChunkId chunk, std::int64_t sequences);
+    /// Whether the rank's program copies what Forward left to pinned memory or back.
+    bool is_copied(core::RankId rank, core::ChunkId chunk, core::MicrobatchId microbatch) const {
+        return copied_.contains({rank, chunk, microbatch});
+    }
+
   private:
     std::vector<std::vector<std::vector<Part>>> parts_; ///< [chunk][microbatch]
     std::map<std::pair<core::ChunkId, std::int64_t>, model::ChunkLayout> layouts_;
     std::set<std::tuple<core::RankId, core::ChunkId, core::MicrobatchId>> fused_;
+    std::set<std::tuple<core::RankId, core::ChunkId, core::MicrobatchId>> copied_;
+    std::vector<program::Offload> offloads_; ///< by rank
 };
 
 /// Calls `visit(place, instruction)` for every instruction of every rank.
@@ -88,13 +122,16 @@ void for_each_instruction(program::ProgramSet const& set, Visit const& visit) {
                   program.instructions[i]);
 }
 
-/// The Compute part of a Forward, Backward, BackwardInput or BackwardWeight, else null.
+/// The Compute part of a Forward, Recompute or one of the Backwards, else null.
 program::Compute const* compute_of(program::Operation const& operation);
 /// The Message part of a Send or Receive, else null.
 program::Message const* message_of(program::Operation const& operation);
+/// The Copy part of a Fetch or Evict, else null.
+program::Copy const* copy_of(program::Operation const& operation);
 /// Buckets whose gradients the operation starts from zero.
 std::vector<core::BucketId> const& clears_of(program::Operation const& operation);
-/// The bucket of a collective on parameters, a measurement or an update; invalid for others.
+/// The bucket of a collective on parameters, a measurement, an update or a copy of what belongs to
+/// one; invalid for others.
 core::BucketId bucket_of(program::Operation const& operation);
 
 template <class Op>
@@ -116,6 +153,10 @@ void check_structure(Context& context);
 void check_messages(Context& context, Meetings const& meetings);
 /// All work of the plan, once each, by the right rank.
 void check_work(Context& context);
+/// The copies that the plan asks of a rank, with their bytes. What leaves and comes back at the
+/// program's choice (activations, weights for a run of computations) is among them where the program
+/// has it.
+std::vector<program::Operation> wanted_copies(Context& context, core::RankId rank);
 /// Gradients, norm, update, gather: in an order that gives the right numbers.
 void check_order(Context& context, HappensBefore const& before);
 /// Bytes, offsets and which buffers there are.

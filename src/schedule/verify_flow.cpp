@@ -19,6 +19,7 @@ using program::Bucket;
 using program::Buffer;
 using program::BufferKind;
 using program::Direction;
+using program::Memory;
 using program::Operation;
 
 namespace {
@@ -27,12 +28,14 @@ namespace {
 struct Need {
     Buffer buffer;
     Access access = Access::read;
-    std::string from; ///< name of the instruction that must have written it; empty = any
+    /// How the name of the instruction that must have written it begins; empty = any.
+    std::string from;
 };
 
 bool fits(Buffer const& a, Buffer const& b) {
-    return a.kind == b.kind && a.chunk == b.chunk && a.microbatch == b.microbatch &&
-           a.bucket == b.bucket && a.peer == b.peer && a.direction == b.direction;
+    return a.kind == b.kind && a.memory == b.memory && a.chunk == b.chunk &&
+           a.microbatch == b.microbatch && a.bucket == b.bucket && a.peer == b.peer &&
+           a.direction == b.direction;
 }
 
 /// Lists what one instruction needs.
@@ -48,15 +51,20 @@ class Needs {
         model::ChunkLayout const& layout = context_.layout(op.chunk, op.sequences.size());
         if (layout.has_input)
             add_input(op, Direction::forward);
-        add_weights(op.chunk);
-        if (!op.evaluate && layout.kept_bytes > 0)
-            all_.push_back({of_microbatch(BufferKind::kept, op), Access::write, {}});
-        add_workspace();
+        if (context_.computes_in_forward(op.chunk))
+            add_kernels(op.chunk);
+        if (!op.evaluate)
+            add_saved(context_.saved_by_forward(op.chunk, op.sequences.size()), op, Access::write,
+                      {});
         if (layout.has_output)
             add_output(op, Direction::forward);
     }
     void operator()(program::Recompute const& op) {
-        all_.push_back({of_microbatch(BufferKind::kept, op), Access::write, {}});
+        add_saved(context_.saved_by_forward(op.chunk, op.sequences.size()), op, Access::read,
+                  saver_name(op));
+        add_kernels(op.chunk);
+        add_saved({BufferKind::kept, context_.layout(op.chunk, op.sequences.size()).kept_bytes}, op,
+                  Access::write, {});
     }
     void operator()(program::Backward const& op) { add_backward(op, op); }
     void operator()(program::BackwardInput const& op) { add_backward(op, op); }
@@ -79,12 +87,12 @@ class Needs {
     }
     void operator()(program::GatherParameters const& op) {
         Bucket const& bucket = context_.buckets[op.bucket.index()];
-        add_bucket(BufferKind::weights, op.bucket, Access::update);
+        add_home(BufferKind::weights, bucket, Access::update);
         // Owners round their master weights to the other types where types differ.
         bool const mixed = std::adjacent_find(bucket.types.begin(), bucket.types.end(),
                                               std::not_equal_to<>{}) != bucket.types.end();
         if (mixed && !bucket.shard_of(rank_).empty())
-            add_bucket(BufferKind::shards, op.bucket, Access::read);
+            add_home(BufferKind::shards, bucket, Access::read);
     }
     void operator()(program::ReduceGradients const& op) {
         Bucket const& bucket = context_.buckets[op.bucket.index()];
@@ -95,36 +103,129 @@ class Needs {
     }
     void operator()(program::MeasureGradients const& op) { add_reduced(op.bucket); }
     void operator()(program::UpdateParameters const& op) {
-        add_reduced(op.bucket);
-        add_bucket(BufferKind::shards, op.bucket, Access::update);
-        add_bucket(BufferKind::weights, op.bucket, Access::update);
+        Bucket const& bucket = context_.buckets[op.bucket.index()];
+        if (context_.offloads_reduced(rank_))
+            add_bucket(BufferKind::reduced, op.bucket, Access::read,
+                       copy_name<program::Fetch>(BufferKind::reduced, op.bucket));
+        else
+            add_reduced(op.bucket);
+        add_bucket(BufferKind::shards, op.bucket, Access::update,
+                   context_.offloads_optimizer(rank_)
+                       ? copy_name<program::Fetch>(BufferKind::shards, op.bucket)
+                       : std::string{});
+        if (context_.offloads_weights(rank_, bucket))
+            add_bucket(BufferKind::updated, op.bucket, Access::write);
+        else
+            add_bucket(BufferKind::weights, op.bucket, Access::update);
     }
-    void operator()(program::Fetch const&) {}
-    void operator()(program::Evict const&) {}
+    void operator()(program::Fetch const& op) {
+        if (op.chunk.valid())
+            return add_activations<program::Evict>(op, Memory::pinned, Memory::device);
+        if (op.kind == BufferKind::reduced)
+            add_pinned(op.kind, op.bucket, Access::read, evict_reduced_name(op.bucket));
+        else
+            add_pinned(op.kind, op.bucket, Access::read);
+        add_bucket(op.kind, op.bucket, Access::write);
+    }
+    void operator()(program::Evict const& op) {
+        if (op.chunk.valid()) {
+            add_activations<program::Forward>(op, Memory::device, Memory::pinned);
+        } else if (op.kind == BufferKind::updated) {
+            add_bucket(op.kind, op.bucket, Access::read,
+                       name_of(rank_, program::UpdateParameters{op.bucket}));
+            add_pinned(BufferKind::weights, op.bucket, Access::update);
+        } else if (op.kind == BufferKind::shards) {
+            add_bucket(op.kind, op.bucket, Access::read,
+                       copy_name<program::Fetch>(op.kind, op.bucket));
+            add_pinned(op.kind, op.bucket, Access::update);
+        } else {
+            add_reduced(op.bucket);
+            add_pinned(BufferKind::reduced, op.bucket, Access::write);
+        }
+    }
     void operator()(program::CountTokens const&) {}
     void operator()(program::ReduceScalars const&) {}
 
   private:
-    void add_bucket(BufferKind kind, BucketId bucket, Access access) {
-        all_.push_back({{.kind = kind, .bucket = bucket}, access, {}});
+    void add_bucket(BufferKind kind, BucketId bucket, Access access, std::string from = {}) {
+        all_.push_back({{.kind = kind, .bucket = bucket}, access, std::move(from)});
+    }
+    void add_pinned(BufferKind kind, BucketId bucket, Access access, std::string from = {}) {
+        all_.push_back(
+            {{.kind = kind, .memory = Memory::pinned, .bucket = bucket}, access, std::move(from)});
+    }
+    /// Weights or shards where they stay between the steps.
+    void add_home(BufferKind kind, Bucket const& bucket, Access access) {
+        if (kind == BufferKind::weights ? context_.offloads_weights(rank_, bucket)
+                                        : context_.offloads_optimizer(rank_))
+            add_pinned(kind, bucket.id, access);
+        else
+            add_bucket(kind, bucket.id, access);
+    }
+
+    template <class Op>
+    std::string copy_name(BufferKind kind, BucketId bucket) const {
+        program::Copy copy;
+        copy.kind = kind;
+        copy.bucket = bucket;
+        return name_of(rank_, Op{copy});
+    }
+    std::string evict_reduced_name(BucketId bucket) const {
+        bool const shared = context_.is_shared(context_.buckets[bucket.index()]);
+        return copy_name<program::Evict>(shared ? BufferKind::reduced : BufferKind::gradients,
+                                         bucket);
     }
 
     /// A bucket with one member has no reduction: its gradient is whole already.
     void add_reduced(BucketId id) {
         bool const shared = context_.is_shared(context_.buckets[id.index()]);
-        all_.push_back(
-            {{.kind = shared ? BufferKind::reduced : BufferKind::gradients, .bucket = id},
-             Access::read,
-             shared ? name_of(rank_, program::ReduceGradients{id}) : std::string{}});
+        add_bucket(shared ? BufferKind::reduced : BufferKind::gradients, id, Access::read,
+                   shared ? name_of(rank_, program::ReduceGradients{id}) : std::string{});
     }
 
-    void add_weights(ChunkId chunk) {
-        for (Bucket const& bucket : context_.buckets)
-            if (std::find(bucket.chunks.begin(), bucket.chunks.end(), chunk) != bucket.chunks.end())
-                add_bucket(BufferKind::weights, bucket.id, Access::read);
+    /// Weights, fetched for any residence where they are offloaded, and workspace.
+    void add_kernels(ChunkId chunk) {
+        for (Bucket const& bucket : context_.buckets) {
+            if (std::find(bucket.chunks.begin(), bucket.chunks.end(), chunk) == bucket.chunks.end())
+                continue;
+            std::string from;
+            if (context_.offloads_weights(rank_, bucket))
+                from = fmt::format("fetch weights bucket {} residence ", bucket.id.value);
+            add_bucket(BufferKind::weights, bucket.id, Access::read, from);
+        }
+        all_.push_back({{.kind = BufferKind::workspace}, Access::write, {}});
     }
 
-    void add_workspace() { all_.push_back({{.kind = BufferKind::workspace}, Access::write, {}}); }
+    void add_saved(Context::Saved const& saved, program::Compute const& op, Access access,
+                   std::string from) {
+        if (saved.bytes > 0)
+            all_.push_back({of_microbatch(saved.kind, op), access, std::move(from)});
+    }
+
+    /// Who put what a Forward left where its Backward or Recompute finds it.
+    std::string saver_name(program::Compute const& op) {
+        if (!context_.is_copied(rank_, op.chunk, op.microbatch))
+            return name_of(rank_, program::Forward{op});
+        program::Copy copy;
+        copy.kind = context_.saved_by_forward(op.chunk, op.sequences.size()).kind;
+        copy.chunk = op.chunk;
+        copy.microbatch = op.microbatch;
+        return name_of(rank_, program::Fetch{copy});
+    }
+
+    /// A copy of what a Forward left, which `From` of the same chunk and microbatch wrote.
+    template <class From>
+    void add_activations(program::Copy const& op, Memory from, Memory to) {
+        Buffer buffer{
+            .kind = op.kind, .memory = from, .chunk = op.chunk, .microbatch = op.microbatch};
+        if constexpr (std::is_same_v<From, program::Evict>)
+            all_.push_back({buffer, Access::read, name_of(rank_, From{op})});
+        else
+            all_.push_back(
+                {buffer, Access::read, name_of(rank_, From{{op.chunk, {}, op.microbatch, {}}})});
+        buffer.memory = to;
+        all_.push_back({buffer, Access::write, {}});
+    }
 
     static Buffer of_microbatch(BufferKind kind, program::Compute const& op,
                                 Direction direction = Direction::forward) {
@@ -191,16 +292,15 @@ class Needs {
         model::ChunkLayout const& layout = context_.layout(compute.chunk, compute.sequences.size());
         if (!weights_only && layout.has_output)
             add_input(compute, Direction::backward);
-        add_weights(compute.chunk);
-        if (layout.kept_bytes > 0)
-            all_.push_back({of_microbatch(BufferKind::kept, compute), Access::read,
-                            name_of(rank_, program::Forward{compute})});
+        add_kernels(compute.chunk);
+        add_saved({BufferKind::kept, layout.kept_bytes}, compute, Access::read,
+                  context_.recomputes(compute.chunk) ? name_of(rank_, program::Recompute{compute})
+                                                     : saver_name(compute));
         if (!fused && layout.kept_for_weights_bytes > 0)
             all_.push_back({of_microbatch(BufferKind::kept_for_weights, compute),
                             weights_only ? Access::read : Access::write,
                             weights_only ? name_of(rank_, program::BackwardInput{compute, {}})
                                          : std::string{}});
-        add_workspace();
         if (!weights_only && layout.has_input)
             add_output(compute, Direction::backward);
         for (Bucket const& bucket : context_.buckets)
@@ -220,7 +320,8 @@ class Needs {
 std::string describe(Need const& need) {
     static constexpr char const* verbs[] = {"write", "read", "update"};
     Buffer const& buffer = need.buffer;
-    std::string text = fmt::format("{} a {} buffer", verbs[static_cast<std::size_t>(need.access)],
+    std::string text = fmt::format("{} a {}{} buffer", verbs[static_cast<std::size_t>(need.access)],
+                                   buffer.memory == Memory::pinned ? "pinned " : "",
                                    program::name_of(buffer.kind));
     if (buffer.chunk.valid())
         text +=
@@ -249,7 +350,7 @@ void check_uses(Context& context, Place place, std::vector<InstructionId> const&
         }
         InstructionId const writer = writers[u];
         if (!need->from.empty() && writer.valid() &&
-            context.name({place.rank, writer}) != need->from)
+            !context.name({place.rank, writer}).starts_with(need->from))
             context.report(place, fmt::format("finds in {} what {} (instruction {}) wrote; it "
                                               "needs that of {}",
                                               context.name(place.rank, use.buffer),
@@ -264,8 +365,17 @@ void check_uses(Context& context, Place place, std::vector<InstructionId> const&
 } // namespace
 
 void check_flow(Context& context, Writers const& writers) {
+    std::set<Place> read; // whose content somebody uses
     for_each_instruction(context.set, [&](Place place, program::Instruction const&) {
-        check_uses(context, place, writers[place.rank.index()][place.instruction.index()]);
+        auto const& own = writers[place.rank.index()][place.instruction.index()];
+        check_uses(context, place, own);
+        for (InstructionId const writer : own)
+            if (writer.valid() && writer != place.instruction)
+                read.insert({place.rank, writer});
+    });
+    for_each_instruction(context.set, [&](Place place, program::Instruction const& instruction) {
+        if (is<program::Fetch>(instruction.operation) && !read.contains(place))
+            context.report(place, "fetches what nothing uses");
     });
 }
 

@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace evener::schedule {
 
 using core::InstructionId;
 using program::Bucket;
+using program::BufferKind;
 
 namespace {
 
@@ -63,22 +65,84 @@ class OrderCheck {
         return found;
     }
 
+    template <class Op>
+    std::vector<InstructionId> copies(Bucket const& bucket, BufferKind kind) const {
+        std::vector<InstructionId> found = find<Op>(bucket);
+        std::erase_if(found, [&](InstructionId id) {
+            return copy_of(context_.at({rank_, id}).operation)->kind != kind;
+        });
+        return found;
+    }
+
     void check_bucket(Bucket const& bucket) {
+        check_weights(bucket);
+        check_gradient(bucket);
+        check_shards(bucket);
+    }
+
+    bool reads_weights(InstructionId id, Bucket const& bucket) const {
+        program::Operation const& operation = context_.at({rank_, id}).operation;
+        core::ChunkId const chunk = compute_of(operation)->chunk;
+        return std::find(bucket.chunks.begin(), bucket.chunks.end(), chunk) !=
+                   bucket.chunks.end() &&
+               (!is<program::Forward>(operation) || context_.computes_in_forward(chunk));
+    }
+
+    /// Gathered, then read, then changed. Offloaded ones are read by fetches from where they lie
+    /// between the steps, and changed there by an eviction.
+    void check_weights(Bucket const& bucket) {
+        bool const offloaded = context_.offloads_weights(rank_, bucket);
+        std::vector<InstructionId> readers;
+        if (offloaded)
+            readers = copies<program::Fetch>(bucket, BufferKind::weights);
+        else
+            std::copy_if(computes_.begin(), computes_.end(), std::back_inserter(readers),
+                         [&](InstructionId id) { return reads_weights(id, bucket); });
+        auto const changes = offloaded ? copies<program::Evict>(bucket, BufferKind::updated)
+                                       : find<program::UpdateParameters>(bucket);
         auto const gathers = find<program::GatherParameters>(bucket);
+        for (InstructionId const reader : readers) {
+            for (InstructionId const gather : gathers)
+                require(gather, reader, "reads these weights");
+            for (InstructionId const change : changes)
+                require(reader, change, "changes the weights it reads");
+        }
+        for (InstructionId const gather : gathers)
+            for (InstructionId const change : changes)
+                require(gather, change, "changes the weights it distributes");
+    }
+
+    /// Whole, then reduced, then measured, and the norm of all before any update that it may clip.
+    void check_gradient(Bucket const& bucket) {
         auto const reductions = find<program::ReduceGradients>(bucket);
         auto const measures = find<program::MeasureGradients>(bucket);
         auto const updates = find<program::UpdateParameters>(bucket);
+        std::vector<InstructionId> readers = reductions;
+        if (!context_.is_shared(bucket)) {
+            readers = measures;
+            readers.insert(readers.end(), updates.begin(), updates.end());
+            auto const evictions = copies<program::Evict>(bucket, BufferKind::gradients);
+            readers.insert(readers.end(), evictions.begin(), evictions.end());
+        }
+        check_sum(bucket, readers);
+        for (InstructionId const measure : measures) {
+            for (InstructionId const reduction : reductions)
+                require(reduction, measure, "measures the reduced gradient");
+            for (InstructionId const scalars : scalars_)
+                require(measure, scalars, "adds its squares");
+        }
+        if (!context_.plan().interleaved_updates)
+            for (InstructionId const update : updates)
+                for (InstructionId const scalars : scalars_)
+                    require(scalars, update, "clips by the norm");
+    }
+
+    /// What starts the gradient from zero, what adds to it, then what needs all of it.
+    void check_sum(Bucket const& bucket, std::vector<InstructionId> const& readers) {
         std::vector<InstructionId> adds;
         std::vector<InstructionId> clears;
         for (InstructionId const compute : computes_) {
             program::Operation const& operation = context_.at({rank_, compute}).operation;
-            if (std::find(bucket.chunks.begin(), bucket.chunks.end(),
-                          compute_of(operation)->chunk) == bucket.chunks.end())
-                continue;
-            for (InstructionId const gather : gathers)
-                require(gather, compute, "reads these weights");
-            for (InstructionId const update : updates)
-                require(compute, update, "changes the weights it reads");
             if (!context_.accumulates(operation, bucket))
                 continue;
             auto const& cleared = clears_of(operation);
@@ -90,21 +154,23 @@ class OrderCheck {
             for (InstructionId const add : adds)
                 require(clear, add, "adds to the gradient that it starts from zero");
         adds.insert(adds.end(), clears.begin(), clears.end());
-        for (InstructionId const reader : context_.is_shared(bucket) ? reductions : measures)
+        for (InstructionId const reader : readers)
             for (InstructionId const add : adds)
                 require(add, reader, "needs the whole gradient");
-        for (InstructionId const measure : measures) {
-            for (InstructionId const reduction : reductions)
-                require(reduction, measure, "measures the reduced gradient");
-            for (InstructionId const scalars : scalars_)
-                require(measure, scalars, "adds its squares");
-        }
-        for (InstructionId const update : updates) {
-            for (InstructionId const gather : gathers)
-                require(gather, update, "changes the weights it distributes");
-            for (InstructionId const scalars : scalars_)
-                require(scalars, update, "clips by the norm");
-        }
+    }
+
+    /// Master weights and moments go home with the step's update in them, and behind the gather
+    /// that may read them there.
+    void check_shards(Bucket const& bucket) {
+        auto const updates = find<program::UpdateParameters>(bucket);
+        auto const evictions = copies<program::Evict>(bucket, BufferKind::shards);
+        for (InstructionId const eviction : evictions)
+            for (InstructionId const update : updates)
+                require(update, eviction, "takes home what it updates");
+        for (InstructionId const gather : find<program::GatherParameters>(bucket))
+            for (InstructionId const change :
+                 context_.offloads_optimizer(rank_) ? evictions : updates)
+                require(gather, change, "changes the master weights it rounds");
     }
 
     bool gives_losses(program::Operation const& operation) const {

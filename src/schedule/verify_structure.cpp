@@ -22,6 +22,10 @@ QueueKind queue_kind_of(program::Operation const& operation) {
     if (is<program::GatherParameters>(operation) || is<program::ReduceGradients>(operation) ||
         is<program::ReduceScalars>(operation))
         return QueueKind::collective;
+    if (is<program::Fetch>(operation))
+        return QueueKind::copy_in;
+    if (is<program::Evict>(operation))
+        return QueueKind::copy_out;
     return QueueKind::compute;
 }
 
@@ -95,6 +99,28 @@ void check_queues(Context& context, Program const& program) {
     }
 }
 
+/// What a copy may move, and how it says whose.
+void check_copy(Context& context, Place place, program::Copy const& copy) {
+    using program::BufferKind;
+    bool const fetch = is<program::Fetch>(context.at(place).operation);
+    bool const of_microbatch = copy.kind == BufferKind::kept || copy.kind == BufferKind::inputs;
+    bool const of_bucket =
+        copy.kind == BufferKind::shards || copy.kind == BufferKind::reduced ||
+        (fetch ? copy.kind == BufferKind::weights
+               : copy.kind == BufferKind::gradients || copy.kind == BufferKind::updated);
+    if (!of_microbatch && !of_bucket)
+        return context.report(place, "moves what never moves this way");
+    if (of_bucket ? !inside(copy.bucket, std::ssize(context.buckets)) || copy.chunk.valid() ||
+                        copy.microbatch.valid()
+                  : copy.bucket.valid())
+        context.report(place, "must name a bucket that is there, and no chunk");
+    if (of_microbatch && (!inside(copy.chunk, std::ssize(context.plan().chunks)) ||
+                          !inside(copy.microbatch, context.plan().microbatch_count())))
+        context.report(place, "the plan has no such chunk or microbatch");
+    if (copy.slot < 0 || (copy.kind != BufferKind::weights && copy.slot != 0))
+        context.report(place, fmt::format("has the residence {}", copy.slot));
+}
+
 void check_operation(Context& context, Place place, program::Operation const& operation) {
     program::Plan const& plan = context.plan();
     if (auto const* compute = compute_of(operation)) {
@@ -109,6 +135,8 @@ void check_operation(Context& context, Place place, program::Operation const& op
             !inside(message->microbatch, plan.microbatch_count()))
             context.report(place, "the plan has no such boundary or microbatch");
     }
+    if (auto const* copy = copy_of(operation))
+        check_copy(context, place, *copy);
     bool const has_bucket =
         is<program::GatherParameters>(operation) || is<program::ReduceGradients>(operation) ||
         is<program::MeasureGradients>(operation) || is<program::UpdateParameters>(operation);

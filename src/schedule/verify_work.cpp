@@ -46,6 +46,8 @@ class WorkCheck {
             require(program.rank, program::ReduceScalars{});
             if (context_.train() && sees_targets(program.rank))
                 require(program.rank, program::CountTokens{});
+            for (Operation const& copy : wanted_copies(context_, program.rank))
+                require(program.rank, copy);
         }
         // What was not required by now is too much.
         for (auto const& [name, places] : places_)
@@ -65,8 +67,10 @@ class WorkCheck {
             for (Place const place : found->second)
                 context_.report(
                     place, fmt::format("stands {} times in the program", found->second.size()));
-        for (Place const place : found->second)
+        for (Place const place : found->second) {
             check_compute(place);
+            check_copy(place, operation);
+        }
         places_.erase(found);
     }
 
@@ -100,12 +104,22 @@ class WorkCheck {
                                                         : "keeps what nothing will read");
     }
 
+    void check_copy(Place place, Operation const& wanted) {
+        program::Copy const* const op = copy_of(context_.at(place).operation);
+        if (op && op->bytes != copy_of(wanted)->bytes)
+            context_.report(place, fmt::format("moves {} bytes (it must be {})", op->bytes,
+                                               copy_of(wanted)->bytes));
+    }
+
     void require_computes(Part const& part, ChunkId chunk, MicrobatchId microbatch) {
         program::Compute const op{chunk, context_.plan().chunks[chunk.index()].layers, microbatch,
                                   part.sequences};
         require(part.rank, program::Forward{op});
         if (!context_.train())
             return;
+        if (context_.recomputes(chunk) &&
+            context_.layout(chunk, part.sequences.size()).kept_bytes > 0)
+            require(part.rank, program::Recompute{op});
         program::Backward const fused{op, {}};
         program::BackwardInput const input{op, {}};
         program::BackwardWeight const weight{op, {}};
