@@ -140,21 +140,23 @@ std::int64_t message_tag(Message const& message, std::int64_t microbatch_count) 
 }
 
 MemoryTable memory_table(Program const& program, Memory memory) {
-    // Each kind lies in a region of its own, so its extent is its row and the rows add up.
+    // What persists of a kind lies in one region and the rest in another, so the extents of the two
+    // are its row and the rows add up.
     MemoryTable table;
     table.total_bytes = memory == Memory::device ? program.arena_bytes : program.pinned_bytes;
-    std::int64_t begins[buffer_kind_count];
+    std::int64_t begins[2 * buffer_kind_count];
     std::fill(std::begin(begins), std::end(begins), table.total_bytes);
-    std::int64_t ends[buffer_kind_count] = {};
+    std::int64_t ends[2 * buffer_kind_count] = {};
     for (Buffer const& buffer : program.buffers) {
         if (buffer.memory != memory)
             continue;
-        auto const kind = static_cast<std::size_t>(buffer.kind);
-        begins[kind] = std::min(begins[kind], buffer.offset);
-        ends[kind] = std::max(ends[kind], core::round_up(buffer.offset + buffer.bytes, 64));
+        std::size_t const region =
+            2 * static_cast<std::size_t>(buffer.kind) + (buffer.persistent ? 1 : 0);
+        begins[region] = std::min(begins[region], buffer.offset);
+        ends[region] = std::max(ends[region], core::round_up(buffer.offset + buffer.bytes, 64));
     }
-    for (int kind = 0; kind < buffer_kind_count; ++kind)
-        table.bytes[kind] = std::max<std::int64_t>(0, ends[kind] - begins[kind]);
+    for (int region = 0; region < 2 * buffer_kind_count; ++region)
+        table.bytes[region / 2] += std::max<std::int64_t>(0, ends[region] - begins[region]);
     return table;
 }
 

@@ -186,6 +186,10 @@ class DryRun {
 
 } // namespace
 
+bool runs_to_end(program::ProgramSet const& set) {
+    return DryRun{set}.run();
+}
+
 std::vector<Link> links_short_of_buffers(program::ProgramSet const& set) {
     DryRun run{set};
     if (run.run())

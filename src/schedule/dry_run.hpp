@@ -9,6 +9,9 @@
 
 namespace evener::schedule {
 
+/// Whether all programs run to their end.
+bool runs_to_end(program::ProgramSet const& set);
+
 /// Empty when all programs run to their end. Otherwise the links with a message on its way whose
 /// Receive cannot start for want of a free slot: those where one more buffer helps. Throws
 /// core::ConfigError when the programs block for any other reason.

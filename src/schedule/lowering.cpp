@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 namespace evener::schedule {
 
@@ -20,18 +21,75 @@ struct AllBuffers {
     LinkBuffers send;
 };
 
+/// Buckets whose last computation is over earlier on all their holders come first (as a part of each
+/// rank's work); ties from the last chunk to the first. Any order would do that is the same on all
+/// ranks, so that no two of them wait for each other.
+std::vector<core::BucketId> reduction_order(program::Plan const& plan,
+                                            program::Schedule const& schedule,
+                                            std::vector<program::Bucket> const& buckets) {
+    std::vector<double> chunk_ends(plan.chunks.size());
+    for (std::vector<program::Work> const& works : schedule.ranks)
+        for (std::size_t i = 0; i < works.size(); ++i) {
+            double& end = chunk_ends[works[i].chunk.index()];
+            end = std::max(end, static_cast<double>(i + 1) / static_cast<double>(works.size()));
+        }
+    auto const key = [&](program::Bucket const& bucket) {
+        double end = 0;
+        for (core::ChunkId const chunk : bucket.chunks)
+            end = std::max(end, chunk_ends[chunk.index()]);
+        return std::tuple{end, bucket.chunks.size() > 1, -bucket.chunks.front().value, bucket.id};
+    };
+    std::vector<core::BucketId> order;
+    for (program::Bucket const& bucket : buckets)
+        order.push_back(bucket.id);
+    std::sort(order.begin(), order.end(), [&](core::BucketId a, core::BucketId b) {
+        return key(buckets[a.index()]) < key(buckets[b.index()]);
+    });
+    return order;
+}
+
 class Lowering {
   public:
     Lowering(program::Plan const& plan, model::Model const& model,
              program::Schedule const& schedule, LoweringOptions const& options)
         : plan_{plan}, model_{model}, schedule_{schedule}, options_{options},
-          buckets_{program::make_buckets(plan, model)} {
+          buckets_{program::make_buckets(plan, model)}, reduction_order_{reduction_order(
+                                                            plan, schedule, buckets_)} {
         EVENER_EXPECT(std::ssize(options.device_workspace_bytes) == plan.rank_count());
         EVENER_EXPECT(options.memory_limit_bytes.empty() ||
                       std::ssize(options.memory_limit_bytes) == plan.rank_count());
     }
 
-    ProgramSet run() const {
+    ProgramSet run() {
+        choose_gradient_end();
+        ProgramSet set = with_gradient_end();
+        if (options_.costs == nullptr || gradient_end_ == GradientEnd::late ||
+            !has_several_chunks() || plan_saves_memory())
+            return set;
+        // The first gradient that takes over memory waits for a reduction, which may cost time.
+        try {
+            gradient_end_ = GradientEnd::late;
+            ProgramSet other = with_gradient_end();
+            if (simulate(other).seconds < simulate(set).seconds * (1 - 1e-6))
+                return other;
+        } catch (core::ConfigError const&) { // it does not fit, or the user's buffers do not do
+        }
+        return set;
+    }
+
+    std::vector<LinkNeed> needs() {
+        choose_gradient_end();
+        AllBuffers const fewest = fewest_buffers();
+        ProgramSet const free = lower(without_limit());
+        std::vector<LinkNeed> result;
+        for (auto const& [link, count] : counts_without_stall(free, simulate(free)).receive)
+            result.push_back({link.sender, link.receiver, link.direction, fewest.receive.of(link),
+                              std::max(count, fewest.receive.of(link))});
+        return result;
+    }
+
+  private:
+    ProgramSet with_gradient_end() const {
         AllBuffers const fewest = fewest_buffers();
         if (plan_.receive_buffers > 0)
             return fitting(fewest, fewest);
@@ -50,26 +108,33 @@ class Lowering {
         return fitting(fewest, wanted);
     }
 
-    std::vector<LinkNeed> needs() const {
-        AllBuffers const fewest = fewest_buffers();
-        ProgramSet const free = lower(without_limit());
-        std::vector<LinkNeed> result;
-        for (auto const& [link, count] : counts_without_stall(free, simulate(free)).receive)
-            result.push_back({link.sender, link.receiver, link.direction, fewest.receive.of(link),
-                              std::max(count, fewest.receive.of(link))});
-        return result;
+    /// Gradients end early unless ranks could then wait for each other in a ring: the members of a
+    /// group may come to the ends of their chunks in different orders.
+    void choose_gradient_end() {
+        if (options_.kind == program::ProgramKind::train && has_several_chunks() &&
+            !runs_to_end(lower(without_limit())))
+            gradient_end_ = GradientEnd::late;
     }
 
-  private:
+    bool has_several_chunks() const { return plan_.chunks.size() > plan_.groups.size(); }
+
+    /// Whether the user asked for less memory at the cost of time.
+    bool plan_saves_memory() const {
+        return plan_.interleaved_updates ||
+               std::any_of(plan_.groups.begin(), plan_.groups.end(),
+                           [](program::Group const& group) { return group.offload.any(); });
+    }
+
     ProgramSet lower(AllBuffers const& buffers) const {
         ProgramSet set;
         set.kind = options_.kind;
         set.plan = plan_;
         set.buckets = buckets_;
         for (std::int64_t r = 0; r < plan_.rank_count(); ++r)
-            set.programs.push_back(lower_rank(
-                {plan_, model_, schedule_, options_, set.buckets, buffers.receive, buffers.send},
-                core::RankId{r}));
+            set.programs.push_back(
+                lower_rank({plan_, model_, schedule_, options_, set.buckets, reduction_order_,
+                            buffers.receive, buffers.send, gradient_end_},
+                           core::RankId{r}));
         return set;
     }
 
@@ -186,6 +251,8 @@ class Lowering {
     program::Schedule const& schedule_;
     LoweringOptions const& options_;
     std::vector<program::Bucket> buckets_;
+    std::vector<core::BucketId> reduction_order_;
+    GradientEnd gradient_end_ = GradientEnd::early;
 };
 
 } // namespace

@@ -7,12 +7,24 @@
 //   GatherParameters   each bucket with more than one member (collective queue)
 //   the schedule       Receives -> Forward / Backward -> Sends; a Receive waits for the consumer
 //                      that frees its slot, a computation for the Send that frees its send buffer
-//   ReduceGradients    each bucket with more than one member, chunks from last to first, then
-//                      shared ones: one order for all ranks, so that no two wait for each other
+//   ReduceGradients    each bucket with more than one member, one item of work behind its last, in
+//                      one order for all ranks, so that no two wait for each other
 //   MeasureGradients   each bucket it owns a shard of;  CountTokens where it has a head
 //   ReduceScalars      then UpdateParameters of each bucket it owns a shard of
 //
 // A bucket with one member needs neither gather nor reduction: its gradient is the reduced one.
+//
+// Recompute stands in front of each Backward of a chunk that the plan recomputes.
+// What a rank offloads comes and goes beside the computations: the weights of the next run's chunk
+// while a run computes (schedule/residences.hpp); kept activations one item behind Forward and one
+// ahead of Backward; master weights and moments for the update of their bucket, the bucket after it
+// being fetched meanwhile; the reduced gradient leaves when it is measured and comes back for the
+// update. Interleaved updates follow the reduction; they wait for no scalars.
+// Memory of gradients (and of all that comes and goes) is taken over by what comes later in the
+// list, with a wait for the end of its last use. Where ranks could so wait for each other in a ring,
+// or (with costs, and a plan that neither offloads nor interleaves updates) where the waits make the
+// pass longer and there is memory enough, reductions stand behind all computations and each gradient
+// has memory of its own.
 //
 // Buffers of a link. A receive buffer is taken from the moment when a message may leave until its
 // consumer has ended, a send buffer from the start of the producer until the message has left.

@@ -6,13 +6,16 @@
 
 namespace evener::schedule {
 
+using core::InstructionId;
 using program::Buffer;
 using program::BufferKind;
+using program::Memory;
 
 namespace {
 
-/// Instructions [first, last] of the list that use the buffer. All users of one that shares memory
-/// are on the compute queue, so the list order of these is their order of execution.
+/// Instructions [first, last] of the list that use the buffer. Waits look back and each of these
+/// ends with its last use, so a buffer that comes behind in the list can be made to come behind in
+/// time.
 struct Lifetime {
     std::size_t buffer = 0;
     std::size_t first = std::numeric_limits<std::size_t>::max();
@@ -42,68 +45,115 @@ std::int64_t find_place(std::vector<Placed> alive, std::int64_t bytes) {
     return best >= 0 ? best : end;
 }
 
-std::int64_t place_by_lifetime(program::Program& program, std::vector<Lifetime> lifetimes,
-                               std::int64_t base) {
-    std::stable_sort(lifetimes.begin(), lifetimes.end(),
-                     [](Lifetime const& a, Lifetime const& b) { return a.first < b.first; });
-    std::int64_t extent = 0;
-    std::vector<std::pair<Lifetime, Placed>> placed;
-    for (Lifetime const& lifetime : lifetimes) {
-        std::erase_if(placed, [&](auto const& other) { return other.first.last < lifetime.first; });
-        std::vector<Placed> alive;
-        for (auto const& other : placed)
-            alive.push_back(other.second);
-        Buffer& buffer = program.buffers[lifetime.buffer];
-        std::int64_t const bytes = core::round_up(buffer.bytes, 64);
-        std::int64_t const begin = find_place(std::move(alive), bytes);
-        placed.push_back({lifetime, {begin, begin + bytes}});
-        buffer.offset = base + begin;
-        extent = std::max(extent, begin + bytes);
-    }
-    return extent;
+bool is_link_buffer(Buffer const& buffer) {
+    return buffer.kind == BufferKind::received || buffer.kind == BufferKind::sending;
 }
 
-bool shares_memory(BufferKind kind) {
-    return kind == BufferKind::kept || kind == BufferKind::kept_for_weights ||
-           kind == BufferKind::handover;
-}
+class Places {
+  public:
+    explicit Places(program::Program& program)
+        : program_{program}, lifetimes_(program.buffers.size()) {
+        for (std::size_t b = 0; b < lifetimes_.size(); ++b)
+            lifetimes_[b].buffer = b;
+        for (std::size_t i = 0; i < program.instructions.size(); ++i)
+            for (program::Use const& use : program.instructions[i].uses) {
+                Lifetime& lifetime = lifetimes_[use.buffer.index()];
+                lifetime.first = std::min(lifetime.first, i);
+                lifetime.last = std::max(lifetime.last, i);
+            }
+    }
+
+    /// The size of the region.
+    std::int64_t assign(Memory memory) {
+        // Persistent buffers first: they lie at the same place in every program of the rank.
+        static constexpr BufferKind order[] = {
+            BufferKind::weights, BufferKind::shards,   BufferKind::gradients,
+            BufferKind::reduced, BufferKind::kept,     BufferKind::kept_for_weights,
+            BufferKind::inputs,  BufferKind::updated,  BufferKind::received,
+            BufferKind::sending, BufferKind::handover, BufferKind::workspace};
+        static_assert(std::size(order) == program::buffer_kind_count);
+        std::int64_t base = 0;
+        for (bool const persistent : {true, false})
+            for (BufferKind const kind : order) {
+                std::vector<Lifetime> sharing;
+                for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
+                    Buffer& buffer = program_.buffers[b];
+                    if (buffer.kind != kind || buffer.memory != memory ||
+                        buffer.persistent != persistent)
+                        continue;
+                    if (persistent || is_link_buffer(buffer)) {
+                        buffer.offset = base;
+                        base += core::round_up(buffer.bytes, 64);
+                    } else {
+                        sharing.push_back(lifetimes_[b]);
+                    }
+                }
+                base += place_by_lifetime(std::move(sharing), base);
+            }
+        return base;
+    }
+
+  private:
+    std::int64_t place_by_lifetime(std::vector<Lifetime> lifetimes, std::int64_t base) {
+        std::stable_sort(lifetimes.begin(), lifetimes.end(),
+                         [](Lifetime const& a, Lifetime const& b) { return a.first < b.first; });
+        std::int64_t extent = 0;
+        std::vector<std::pair<Lifetime, Placed>> alive;
+        std::vector<std::pair<Lifetime, Placed>> ended; // and not yet overwritten
+        for (Lifetime const& lifetime : lifetimes) {
+            auto const behind =
+                std::stable_partition(alive.begin(), alive.end(), [&](auto const& other) {
+                    return other.first.last >= lifetime.first;
+                });
+            ended.insert(ended.end(), behind, alive.end());
+            alive.erase(behind, alive.end());
+            std::vector<Placed> taken;
+            for (auto const& other : alive)
+                taken.push_back(other.second);
+            Buffer& buffer = program_.buffers[lifetime.buffer];
+            std::int64_t const bytes = core::round_up(buffer.bytes, 64);
+            std::int64_t const begin = find_place(std::move(taken), bytes);
+            Placed const place{begin, begin + bytes};
+            take_over(ended, lifetime, place);
+            alive.push_back({lifetime, place});
+            buffer.offset = base + begin;
+            extent = std::max(extent, place.end);
+        }
+        return extent;
+    }
+
+    /// Makes the first use of the new buffer wait for the end of those whose memory it takes.
+    void take_over(std::vector<std::pair<Lifetime, Placed>>& ended, Lifetime const& lifetime,
+                   Placed const& place) {
+        std::erase_if(ended, [&](auto const& other) {
+            Placed const& old = other.second;
+            if (old.end <= place.begin || place.end <= old.begin)
+                return false;
+            add_wait(lifetime.first, other.first.last);
+            return place.begin <= old.begin && old.end <= place.end;
+        });
+    }
+
+    void add_wait(std::size_t instruction, std::size_t for_end_of) {
+        program::Instruction& own = program_.instructions[instruction];
+        if (own.queue == program_.instructions[for_end_of].queue)
+            return; // neither is a receive: the queue runs in order
+        InstructionId const id{static_cast<std::int64_t>(for_end_of)};
+        auto const place = std::lower_bound(own.after.begin(), own.after.end(), id);
+        if (place == own.after.end() || *place != id)
+            own.after.insert(place, id);
+    }
+
+    program::Program& program_;
+    std::vector<Lifetime> lifetimes_;
+};
 
 } // namespace
 
 void assign_offsets(program::Program& program) {
-    std::vector<Lifetime> lifetimes(program.buffers.size());
-    for (std::size_t b = 0; b < lifetimes.size(); ++b)
-        lifetimes[b].buffer = b;
-    for (std::size_t i = 0; i < program.instructions.size(); ++i)
-        for (program::Use const& use : program.instructions[i].uses) {
-            Lifetime& lifetime = lifetimes[use.buffer.index()];
-            lifetime.first = std::min(lifetime.first, i);
-            lifetime.last = std::max(lifetime.last, i);
-        }
-    // Persistent kinds first: they lie at the same place in every program of the rank.
-    static constexpr BufferKind order[] = {
-        BufferKind::weights,   BufferKind::shards,  BufferKind::gradients,
-        BufferKind::reduced,   BufferKind::kept,    BufferKind::kept_for_weights,
-        BufferKind::received,  BufferKind::sending, BufferKind::handover,
-        BufferKind::workspace, BufferKind::inputs,  BufferKind::updated};
-    static_assert(std::size(order) == program::buffer_kind_count);
-    std::int64_t base = 0;
-    for (BufferKind const kind : order) {
-        std::vector<Lifetime> sharing;
-        for (std::size_t b = 0; b < program.buffers.size(); ++b) {
-            Buffer& buffer = program.buffers[b];
-            if (buffer.kind != kind)
-                continue;
-            if (shares_memory(kind)) {
-                sharing.push_back(lifetimes[b]);
-            } else {
-                buffer.offset = base;
-                base += core::round_up(buffer.bytes, 64);
-            }
-        }
-        base += place_by_lifetime(program, std::move(sharing), base);
-    }
-    program.arena_bytes = base;
+    Places places{program};
+    program.arena_bytes = places.assign(Memory::device);
+    program.pinned_bytes = places.assign(Memory::pinned);
 }
 
 } // namespace evener::schedule

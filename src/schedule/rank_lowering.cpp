@@ -1,61 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedule/rank_lowering.hpp"
 
-#include "model/chunk_layout.hpp"
-#include "schedule/program_builder.hpp"
+#include "schedule/lowering_parts.hpp"
 
 #include <algorithm>
-#include <set>
-#include <tuple>
 
 namespace evener::schedule {
 
-using core::BucketId;
 using core::BufferId;
 using core::ChunkId;
 using core::InstructionId;
 using core::MicrobatchId;
-using core::QueueId;
-using core::Range;
 using core::RankId;
+using model::ChunkPass;
 using program::Access;
-using program::Bucket;
-using program::Buffer;
 using program::BufferKind;
 using program::Direction;
-using program::Instruction;
 using program::ProgramKind;
 using program::QueueKind;
-using program::Use;
 using program::Work;
 using program::WorkKind;
 
 namespace {
 
-/// A piece of a boundary that goes to or comes from another rank (or another chunk of this one).
-struct Piece {
-    RankId peer;
-    Range sequences;
-};
+/// The rank's work, without microbatches of which it has no sequences.
+std::vector<Work> items_of(LoweringInput const& input, RankId rank) {
+    std::vector<Work> items;
+    for (Work const& work : input.schedule.ranks[rank.index()]) {
+        program::Group const& group = input.plan.group_of(work.chunk);
+        auto const member = static_cast<std::size_t>(program::member_of(group, rank));
+        if (!program::sequences_of(input.plan, group, member, work.microbatch).empty())
+            items.push_back(work);
+    }
+    return items;
+}
 
 class RankLowering {
   public:
     RankLowering(LoweringInput const& input, RankId rank)
-        : input_{input}, rank_{rank}, build_{rank} {
-        compute_ = build_.queue({QueueKind::compute, RankId{}, Direction::forward});
-        collective_ = build_.queue({QueueKind::collective, RankId{}, Direction::forward});
+        : input_{input}, rank_{rank}, items_{items_of(input, rank)}, build_{rank},
+          draft_{input_, rank_, build_, items_}, compute_{build_.queue(
+                                                     {QueueKind::compute, RankId{}, {}})},
+          collective_{build_.queue({QueueKind::collective, RankId{}, {}})}, links_{draft_},
+          buckets_{draft_, compute_, collective_} {
+        find_backwards();
     }
 
     program::Program run() {
-        bool const train = input_.options.kind == ProgramKind::train;
-        add_bucket_buffers(train);
         workspace_ = build_.add_buffer({.kind = BufferKind::workspace});
-        gather();
-        for (Work const& work : input_.schedule.ranks[rank_.index()])
-            lower(work);
-        if (train)
-            reduce();
-        finish(train);
+        buckets_.gather();
+        for (std::size_t i = 0; i < items_.size(); ++i) {
+            if (i == 0)
+                fetch_kept(0);
+            buckets_.before_item(i);
+            fetch_kept(i + 1);
+            lower(i);
+            buckets_.after_item(i);
+            deferred_.run(i);
+        }
+        deferred_.run_all();
+        buckets_.after_items();
+        finish();
         build_.buffer(workspace_).bytes = core::round_up(workspace_bytes_, 64) +
                                           input_.options.device_workspace_bytes[rank_.index()];
         program::Program program = build_.take();
@@ -64,305 +69,210 @@ class RankLowering {
     }
 
   private:
-    bool is_member(Bucket const& bucket) const {
-        return std::binary_search(bucket.members.begin(), bucket.members.end(), rank_);
-    }
-    static bool is_shared(Bucket const& bucket) { return bucket.members.size() > 1; }
-    static bool has_mixed_types(Bucket const& bucket) {
-        return std::any_of(bucket.types.begin(), bucket.types.end(),
-                           [&](core::DType type) { return type != bucket.types.front(); });
-    }
+    using ChunkMicrobatch = std::pair<ChunkId, MicrobatchId>;
 
-    void add_bucket_buffers(bool train) {
-        for (Bucket const& bucket : input_.buckets) {
-            BucketBuffers& own = buckets_[bucket.id];
-            if (!is_member(bucket))
-                continue;
-            own.weights = build_.add_buffer(
-                {.kind = BufferKind::weights,
-                 .persistent = true,
-                 .bytes = bucket.weights_of(rank_).size() * core::bytes_of(bucket.type_of(rank_)),
-                 .bucket = bucket.id});
-            std::int64_t const owned = bucket.shard_of(rank_).size();
-            if (owned > 0)
-                own.shards = build_.add_buffer({.kind = BufferKind::shards,
-                                                .persistent = true,
-                                                .bytes = owned * 4 * (1 + input_.options.moments),
-                                                .bucket = bucket.id});
-            if (!train)
-                continue;
-            if (bucket.holds(rank_))
-                own.gradients = build_.add_buffer({.kind = BufferKind::gradients,
-                                                   .bytes = bucket.elements * 4,
-                                                   .bucket = bucket.id});
-            if (owned > 0)
-                own.reduced = is_shared(bucket) ? build_.add_buffer({.kind = BufferKind::reduced,
-                                                                     .bytes = owned * 4,
-                                                                     .bucket = bucket.id})
-                                                : own.gradients;
-        }
-    }
-
-    void gather() {
-        for (Bucket const& bucket : input_.buckets) {
-            if (!is_shared(bucket) || !is_member(bucket))
-                continue;
-            BucketBuffers& own = buckets_[bucket.id];
-            std::vector<Use> uses{{own.weights, Access::update}};
-            if (has_mixed_types(bucket) && own.shards.valid())
-                uses.push_back({own.shards, Access::read});
-            own.gathered =
-                build_.add(program::GatherParameters{bucket.id}, collective_, {}, std::move(uses));
-        }
-    }
-
-    // --- one piece of work with its messages
-
-    /// Sequences of the neighbour chunk's ranks that overlap `range`.
-    std::vector<Piece> pieces(ChunkId neighbour, MicrobatchId microbatch, Range range) const {
-        std::vector<Piece> result;
-        program::Group const& group = input_.plan.group_of(neighbour);
-        for (std::size_t member = 0; member < group.ranks.size(); ++member) {
-            Range const part =
-                core::overlap(range, program::sequences_of(input_.plan, group, member, microbatch));
-            if (!part.empty())
-                result.push_back({group.ranks[member], part});
-        }
-        return result;
-    }
-
-    std::int64_t message_bytes(ChunkId boundary, Range sequences) const {
-        return model::boundary_bytes(input_.model.config(), sequences.size(),
-                                     input_.plan.boundary_types[boundary.index()]);
-    }
-
-    program::Message message(Piece const& piece, Direction direction, ChunkId boundary,
-                             MicrobatchId microbatch) const {
-        return {piece.peer, direction,       boundary,
-                microbatch, piece.sequences, message_bytes(boundary, piece.sequences)};
-    }
-
-    /// What a computation waits for and uses, collected before it is added.
-    struct Pending {
-        std::set<InstructionId> after;
-        std::vector<Use> uses;
-        std::vector<std::pair<program::Message, BufferId>> sends; ///< to add behind it
-        std::vector<std::pair<Link, std::size_t>> freed;          ///< receive slots it frees
+    /// What is kept from a Forward (or Recompute) to the Backward of the same microbatch.
+    struct Kept {
+        BufferId inputs; ///< chunk inputs to recompute from
+        BufferId kept, kept_for_weights;
+        BufferId home;             ///< of inputs or kept, while they are not on the device
+        InstructionId left;        ///< the Evict
+        InstructionId arrived;     ///< the Fetch
+        std::size_t backward = 0;  ///< the item that needs it first
+        bool has_backward = false; ///< in this program
     };
 
-    void take_input(Pending& pending, Direction direction, ChunkId boundary, ChunkId neighbour,
-                    MicrobatchId microbatch, Range range) {
-        for (Piece const& piece : pieces(neighbour, microbatch, range)) {
-            if (piece.peer == rank_) {
-                pending.uses.push_back(
-                    {handover_.at({direction, boundary, microbatch}), Access::read, true});
+    static ChunkMicrobatch key(Work const& work) { return {work.chunk, work.microbatch}; }
+
+    bool offloads_activations() const {
+        return draft_.train() && program::offload_of(input_.plan, rank_).activations;
+    }
+
+    void find_backwards() {
+        for (std::size_t i = items_.size(); i-- > 0;) {
+            if (items_[i].kind == WorkKind::forward)
                 continue;
-            }
-            Link const link{piece.peer, rank_, direction};
-            Incoming& incoming = incoming_[link];
-            program::Message const op = message(piece, direction, boundary, microbatch);
-            auto const slots = static_cast<std::size_t>(input_.receive_buffers.of(link));
-            std::size_t const slot = incoming.count % slots;
-            if (incoming.slots.size() <= slot)
-                incoming.slots.push_back(
-                    build_.add_buffer({.kind = BufferKind::received,
-                                       .peer = piece.peer,
-                                       .direction = direction,
-                                       .slot = static_cast<std::int64_t>(slot)}));
-            grow_link(incoming.slots, incoming.largest, op.bytes);
-            std::set<InstructionId> after;
-            if (incoming.count >= slots)
-                after.insert(incoming.consumers[incoming.count - slots]);
-            pending.after.insert(build_.add(
-                program::Receive{op}, build_.queue({QueueKind::receive, piece.peer, direction}),
-                after, {{incoming.slots[slot], Access::write}}));
-            pending.uses.push_back({incoming.slots[slot], Access::read, true});
-            pending.freed.push_back({link, incoming.count});
-            ++incoming.count;
+            kept_[key(items_[i])].backward = i;
+            kept_[key(items_[i])].has_backward = true;
         }
     }
 
-    void give_output(Pending& pending, Direction direction, ChunkId boundary, ChunkId neighbour,
-                     MicrobatchId microbatch, Range range) {
-        for (Piece const& piece : pieces(neighbour, microbatch, range)) {
-            program::Message const op = message(piece, direction, boundary, microbatch);
-            if (piece.peer == rank_) {
-                BufferId const buffer = build_.add_buffer({.kind = BufferKind::handover,
-                                                           .bytes = op.bytes,
-                                                           .chunk = boundary,
-                                                           .microbatch = microbatch,
-                                                           .direction = direction});
-                handover_[{direction, boundary, microbatch}] = buffer;
-                pending.uses.push_back({buffer, Access::write});
-                continue;
-            }
-            Link const link{rank_, piece.peer, direction};
-            Outgoing& outgoing = outgoing_[link];
-            auto const slots = static_cast<std::size_t>(input_.send_buffers.of(link));
-            std::size_t const slot = outgoing.sends.size() % slots;
-            if (outgoing.slots.size() <= slot)
-                outgoing.slots.push_back(
-                    build_.add_buffer({.kind = BufferKind::sending,
-                                       .peer = piece.peer,
-                                       .direction = direction,
-                                       .slot = static_cast<std::int64_t>(slot)}));
-            grow_link(outgoing.slots, outgoing.largest, op.bytes);
-            if (outgoing.sends.size() >= slots)
-                pending.after.insert(outgoing.sends[outgoing.sends.size() - slots]);
-            pending.uses.push_back({outgoing.slots[slot], Access::write});
-            pending.sends.push_back({op, outgoing.slots[slot]});
+    program::Compute compute_of(Work const& work) const {
+        program::Group const& group = input_.plan.group_of(work.chunk);
+        auto const member = static_cast<std::size_t>(program::member_of(group, rank_));
+        return {work.chunk, draft_.chunk(work.chunk).layers, work.microbatch,
+                program::sequences_of(input_.plan, group, member, work.microbatch)};
+    }
+
+    model::ChunkLayout const& layout_of(program::Compute const& compute) {
+        auto const [found, added] = layouts_.try_emplace({compute.chunk, compute.sequences.size()});
+        if (added)
+            found->second =
+                model::chunk_layout(input_.model, compute.layers, compute.sequences.size(),
+                                    input_.plan.group_of(compute.chunk).compute);
+        return found->second;
+    }
+
+    void lower(std::size_t item) {
+        Work const& work = items_[item];
+        program::Compute const compute = compute_of(work);
+        model::ChunkLayout const& layout = layout_of(compute);
+        if (work.kind == WorkKind::forward) {
+            lower_forward(item, compute, layout);
+            return;
         }
+        if (draft_.chunk(work.chunk).recompute && work.kind != WorkKind::backward_weight)
+            lower_recompute(item, compute, layout);
+        lower_backward(item, compute, layout);
     }
 
-    /// All buffers of a link are as large as its largest message.
-    void grow_link(std::vector<BufferId> const& buffers, std::int64_t& largest,
-                   std::int64_t bytes) {
-        largest = std::max(largest, bytes);
-        for (BufferId const buffer : buffers)
-            build_.buffer(buffer).bytes = largest;
-    }
-
-    void use_weights(Pending& pending, ChunkId chunk) {
-        for (Bucket const& bucket : input_.buckets) {
-            if (std::find(bucket.chunks.begin(), bucket.chunks.end(), chunk) == bucket.chunks.end())
-                continue;
-            BucketBuffers& own = buckets_[bucket.id];
-            pending.uses.push_back({own.weights, Access::read});
-            if (own.gathered.valid() && !own.gather_awaited)
-                pending.after.insert(own.gathered);
-            own.gather_awaited = true;
-        }
-    }
-
-    /// Buckets into whose gradient this work accumulates.
-    bool accumulates(Bucket const& bucket, Work const& work) const {
-        Range const layers = input_.plan.chunks[work.chunk.index()].layers;
-        for (program::BucketParameter const& entry : bucket.parameters)
-            for (core::LayerId const layer : input_.model.layers_of(entry.parameter)) {
-                if (layer.value < layers.begin || layer.value >= layers.end)
-                    continue;
-                bool const early = input_.model.layer(layer).gradients_in_backward_input();
-                if (work.kind == WorkKind::backward ||
-                    (work.kind == WorkKind::backward_input) == early)
-                    return true;
-            }
-        return false;
-    }
-
-    std::vector<BucketId> use_gradients(Pending& pending, Work const& work) {
-        std::vector<BucketId> clears;
-        for (Bucket const& bucket : input_.buckets) {
-            if (!bucket.holds(rank_) || !accumulates(bucket, work))
-                continue;
-            BucketBuffers& own = buckets_[bucket.id];
-            bool const first = !own.last_gradient.valid();
-            if (first)
-                clears.push_back(bucket.id);
-            pending.uses.push_back({own.gradients, first ? Access::write : Access::update});
-            own.last_gradient = build_.next();
-        }
-        return clears;
-    }
-
-    void use_workspace(Pending& pending, model::ChunkLayout const& layout, model::ChunkPass pass) {
+    void use_workspace(Pending& pending, model::ChunkLayout const& layout, ChunkPass pass) {
         pending.uses.push_back({workspace_, Access::write, true});
         workspace_bytes_ = std::max(workspace_bytes_, layout.of(pass).bytes);
     }
 
     /// Adds the computation, then its sends.
     void emit(Pending&& pending, program::Operation operation) {
-        InstructionId const id = build_.add(std::move(operation), compute_,
-                                            std::move(pending.after), std::move(pending.uses));
-        for (auto const& [link, index] : pending.freed) {
-            auto& consumers = incoming_[link].consumers;
-            if (consumers.size() <= index)
-                consumers.resize(index + 1);
-            consumers[index] = id;
-        }
-        for (auto const& [op, buffer] : pending.sends)
-            outgoing_[{rank_, op.peer, op.direction}].sends.push_back(build_.add(
-                program::Send{op}, build_.queue({QueueKind::send, op.peer, op.direction}), {id},
-                {{buffer, Access::read, true}}));
+        InstructionId const id =
+            build_.add(std::move(operation), compute_, pending.after, pending.uses);
+        links_.follow(pending, id);
         last_compute_ = id;
     }
 
-    void lower(Work const& work) {
-        program::Group const& group = input_.plan.group_of(work.chunk);
-        auto const member = static_cast<std::size_t>(program::member_of(group, rank_));
-        Range const sequences = program::sequences_of(input_.plan, group, member, work.microbatch);
-        if (sequences.empty())
-            return;
-        program::Compute const compute{work.chunk, input_.plan.chunks[work.chunk.index()].layers,
-                                       work.microbatch, sequences};
-        if (work.kind == WorkKind::forward)
-            lower_forward(compute, layout_of(compute, group.compute));
-        else
-            lower_backward(work, compute, layout_of(compute, group.compute));
+    BufferId add_activations(BufferKind kind, program::Compute const& compute, std::int64_t bytes) {
+        return build_.add_buffer({.kind = kind,
+                                  .bytes = bytes,
+                                  .chunk = compute.chunk,
+                                  .microbatch = compute.microbatch});
     }
 
-    model::ChunkLayout const& layout_of(program::Compute const& compute, core::DType type) {
-        auto const [found, added] = layouts_.try_emplace({compute.chunk, compute.sequences.size()});
-        if (added)
-            found->second =
-                model::chunk_layout(input_.model, compute.layers, compute.sequences.size(), type);
-        return found->second;
-    }
-
-    void lower_forward(program::Compute const& compute, model::ChunkLayout const& layout) {
-        bool const evaluate = input_.options.kind == ProgramKind::evaluate;
-        ChunkId const chunk = compute.chunk;
+    void lower_forward(std::size_t item, program::Compute const& compute,
+                       model::ChunkLayout const& layout) {
+        bool const evaluate = !draft_.train();
+        bool const recompute = !evaluate && draft_.chunk(compute.chunk).recompute;
         Pending pending;
         if (layout.has_input)
-            take_input(pending, Direction::forward, ChunkId{chunk.value - 1},
-                       ChunkId{chunk.value - 1}, compute.microbatch, compute.sequences);
-        use_weights(pending, chunk);
-        if (!evaluate && layout.kept_bytes > 0) {
-            BufferId const kept = build_.add_buffer({.kind = BufferKind::kept,
-                                                     .bytes = layout.kept_bytes,
-                                                     .chunk = chunk,
-                                                     .microbatch = compute.microbatch});
-            kept_[{chunk, compute.microbatch}] = kept;
-            pending.uses.push_back({kept, Access::write});
-        }
-        use_workspace(pending, layout,
-                      evaluate ? model::ChunkPass::evaluate : model::ChunkPass::forward);
+            links_.take_input(pending, Direction::forward, ChunkId{compute.chunk.value - 1},
+                              compute);
+        bool const computes = draft_.computes(items_[item]);
+        if (computes)
+            buckets_.use_weights(pending, item, true);
+        if (!evaluate)
+            keep(pending, item, compute, layout);
+        if (computes)
+            use_workspace(pending, layout,
+                          evaluate    ? ChunkPass::evaluate
+                          : recompute ? ChunkPass::forward_dropping
+                                      : ChunkPass::forward);
         if (layout.has_output)
-            give_output(pending, Direction::forward, chunk, ChunkId{chunk.value + 1},
-                        compute.microbatch, compute.sequences);
+            links_.give_output(pending, Direction::forward, ChunkId{compute.chunk.value + 1},
+                               compute);
         emit(std::move(pending), program::Forward{compute, evaluate});
     }
 
-    void lower_backward(Work const& work, program::Compute const& compute,
+    /// What a Forward keeps, and its way out where something lies between it and the Backward.
+    void keep(Pending& pending, std::size_t item, program::Compute const& compute,
+              model::ChunkLayout const& layout) {
+        bool const recompute = draft_.chunk(compute.chunk).recompute;
+        std::int64_t const bytes = !recompute          ? layout.kept_bytes
+                                   : !layout.has_input ? 0
+                                                       : input_bytes(compute);
+        if (bytes == 0)
+            return;
+        Kept& own = kept_[{compute.chunk, compute.microbatch}];
+        BufferId& place = recompute ? own.inputs : own.kept;
+        place = add_activations(recompute ? BufferKind::inputs : BufferKind::kept, compute, bytes);
+        pending.uses.push_back({place, Access::write});
+        // One item after the Forward it leaves, one before the Backward it comes back.
+        if (offloads_activations() && own.has_backward && own.backward >= item + 3)
+            deferred_.add(item + 1,
+                          [this, &own, place, id = build_.next()] { evict_kept(own, place, id); });
+    }
+
+    std::int64_t input_bytes(program::Compute const& compute) const {
+        return model::boundary_bytes(input_.model.config(), compute.sequences.size(),
+                                     input_.plan.group_of(compute.chunk).compute);
+    }
+
+    static program::Copy copy_of(program::Buffer const& buffer) {
+        program::Copy copy;
+        copy.kind = buffer.kind;
+        copy.chunk = buffer.chunk;
+        copy.microbatch = buffer.microbatch;
+        copy.bytes = buffer.bytes;
+        return copy;
+    }
+
+    void evict_kept(Kept& own, BufferId place, InstructionId forward) {
+        program::Buffer home = build_.buffer(place);
+        home.memory = program::Memory::pinned;
+        own.home = build_.add_buffer(home);
+        own.left = draft_.add_copy(program::Evict{copy_of(home)}, {forward},
+                                   {place, Access::read, true}, {own.home, Access::write});
+    }
+
+    /// What the item needs and is not on the device.
+    void fetch_kept(std::size_t item) {
+        if (item >= items_.size() || items_[item].kind == WorkKind::forward)
+            return;
+        Kept& own = kept_[key(items_[item])];
+        if (own.backward != item || !own.left.valid())
+            return;
+        program::Buffer device = build_.buffer(own.home);
+        device.memory = program::Memory::device;
+        device.slot = 1;
+        BufferId const place = build_.add_buffer(device);
+        (device.kind == BufferKind::inputs ? own.inputs : own.kept) = place;
+        own.arrived = draft_.add_copy(program::Fetch{copy_of(device)}, {own.left},
+                                      {own.home, Access::read, true}, {place, Access::write});
+    }
+
+    void lower_recompute(std::size_t item, program::Compute const& compute,
+                         model::ChunkLayout const& layout) {
+        Kept& own = kept_.at({compute.chunk, compute.microbatch});
+        Pending pending;
+        if (own.arrived.valid())
+            pending.after.insert(own.arrived);
+        if (own.inputs.valid())
+            pending.uses.push_back({own.inputs, Access::read, true});
+        buckets_.use_weights(pending, item, false);
+        own.kept = add_activations(BufferKind::kept, compute, layout.kept_bytes);
+        pending.uses.push_back({own.kept, Access::write});
+        use_workspace(pending, layout, ChunkPass::forward);
+        emit(std::move(pending), program::Recompute{compute});
+    }
+
+    void lower_backward(std::size_t item, program::Compute const& compute,
                         model::ChunkLayout const& layout) {
-        ChunkId const chunk = compute.chunk;
+        Work const& work = items_[item];
         bool const fused = work.kind == WorkKind::backward;
         bool const weights_only = work.kind == WorkKind::backward_weight;
+        Kept& own = kept_.at(key(work));
         Pending pending;
         if (!weights_only && layout.has_output)
-            take_input(pending, Direction::backward, chunk, ChunkId{chunk.value + 1},
-                       compute.microbatch, compute.sequences);
-        use_weights(pending, chunk);
-        if (layout.kept_bytes > 0)
-            pending.uses.push_back(
-                {kept_.at({chunk, compute.microbatch}), Access::read, fused || weights_only});
+            links_.take_input(pending, Direction::backward, ChunkId{compute.chunk.value + 1},
+                              compute);
+        buckets_.use_weights(pending, item, true);
+        if (layout.kept_bytes > 0) {
+            pending.uses.push_back({own.kept, Access::read, fused || weights_only});
+            if (own.arrived.valid())
+                pending.after.insert(own.arrived);
+        }
         if (!fused && layout.kept_for_weights_bytes > 0) {
-            auto& buffer = kept_for_weights_[{chunk, compute.microbatch}];
             if (!weights_only)
-                buffer = build_.add_buffer({.kind = BufferKind::kept_for_weights,
-                                            .bytes = layout.kept_for_weights_bytes,
-                                            .chunk = chunk,
-                                            .microbatch = compute.microbatch});
+                own.kept_for_weights = add_activations(BufferKind::kept_for_weights, compute,
+                                                       layout.kept_for_weights_bytes);
             pending.uses.push_back(
-                {buffer, weights_only ? Access::read : Access::write, weights_only});
+                {own.kept_for_weights, weights_only ? Access::read : Access::write, weights_only});
         }
         use_workspace(pending, layout,
-                      fused          ? model::ChunkPass::backward
-                      : weights_only ? model::ChunkPass::backward_weight
-                                     : model::ChunkPass::backward_input);
+                      fused          ? ChunkPass::backward
+                      : weights_only ? ChunkPass::backward_weight
+                                     : ChunkPass::backward_input);
         if (!weights_only && layout.has_input)
-            give_output(pending, Direction::backward, ChunkId{chunk.value - 1},
-                        ChunkId{chunk.value - 1}, compute.microbatch, compute.sequences);
-        std::vector<BucketId> clears = use_gradients(pending, work);
+            links_.give_output(pending, Direction::backward, ChunkId{compute.chunk.value - 1},
+                               compute);
+        std::vector<core::BucketId> clears = buckets_.use_gradients(pending, work);
         if (fused)
             emit(std::move(pending), program::Backward{compute, std::move(clears)});
         else if (weights_only)
@@ -371,112 +281,44 @@ class RankLowering {
             emit(std::move(pending), program::BackwardInput{compute, std::move(clears)});
     }
 
-    // --- the end of the step
-
-    /// Chunks from last to first, then shared buckets: the same order on every rank.
-    std::vector<Bucket const*> reduction_order() const {
-        std::vector<Bucket const*> order;
-        for (Bucket const& bucket : input_.buckets)
-            if (is_member(bucket))
-                order.push_back(&bucket);
-        std::stable_sort(order.begin(), order.end(), [](Bucket const* a, Bucket const* b) {
-            return std::make_tuple(a->chunks.size() > 1, -a->chunks.front().value) <
-                   std::make_tuple(b->chunks.size() > 1, -b->chunks.front().value);
-        });
-        return order;
-    }
-
-    void reduce() {
-        for (Bucket const* bucket : reduction_order()) {
-            if (!is_shared(*bucket))
-                continue;
-            BucketBuffers& own = buckets_[bucket->id];
-            std::vector<Use> uses;
-            std::set<InstructionId> after;
-            if (own.gradients.valid()) {
-                uses.push_back({own.gradients, Access::read, true});
-                after.insert(own.last_gradient);
-            }
-            if (own.reduced.valid())
-                uses.push_back({own.reduced, Access::write});
-            own.reduction = build_.add(program::ReduceGradients{bucket->id}, collective_, after,
-                                       std::move(uses));
-        }
-    }
-
     bool has_head() const {
-        for (Work const& work : input_.schedule.ranks[rank_.index()])
-            if (input_.plan.chunks[work.chunk.index()].layers.end == input_.model.layer_count())
-                return true;
-        return false;
+        return std::any_of(input_.schedule.ranks[rank_.index()].begin(),
+                           input_.schedule.ranks[rank_.index()].end(), [&](Work const& work) {
+                               return draft_.chunk(work.chunk).layers.end ==
+                                      input_.model.layer_count();
+                           });
     }
 
-    void finish(bool train) {
-        std::vector<Bucket const*> const order = reduction_order();
-        if (train && has_head())
+    /// Scalars of the pass, then what waits for them.
+    void finish() {
+        if (draft_.train() && has_head())
             last_compute_ = build_.add(program::CountTokens{}, compute_, {}, {});
-        if (train)
-            for (Bucket const* bucket : order) {
-                BucketBuffers const& own = buckets_[bucket->id];
-                if (!own.reduced.valid())
-                    continue;
-                std::set<InstructionId> after;
-                if (own.reduction.valid())
-                    after.insert(own.reduction);
-                last_compute_ = build_.add(program::MeasureGradients{bucket->id}, compute_, after,
-                                           {{own.reduced, Access::read}});
-            }
-        std::set<InstructionId> after;
-        if (last_compute_.valid())
-            after.insert(last_compute_);
-        InstructionId const scalars = build_.add(program::ReduceScalars{}, collective_, after, {});
-        if (!train)
-            return;
-        bool first = true;
-        for (Bucket const* bucket : order) {
-            BucketBuffers const& own = buckets_[bucket->id];
-            if (!own.reduced.valid())
-                continue;
-            build_.add(program::UpdateParameters{bucket->id}, compute_,
-                       first ? std::set<InstructionId>{scalars} : std::set<InstructionId>{},
-                       {{own.reduced, Access::read, true},
-                        {own.shards, Access::update},
-                        {own.weights, Access::update}});
-            first = false;
+        if (draft_.train()) {
+            buckets_.measure();
+            buckets_.fetch_for_update();
         }
+        std::set<InstructionId> after;
+        if (InstructionId const last = std::max(last_compute_, buckets_.last_compute());
+            last.valid())
+            after.insert(last);
+        InstructionId const scalars = build_.add(program::ReduceScalars{}, collective_, after, {});
+        if (draft_.train())
+            buckets_.update(scalars);
     }
-
-    struct BucketBuffers {
-        BufferId weights, shards, gradients, reduced;
-        InstructionId gathered, last_gradient, reduction;
-        bool gather_awaited = false;
-    };
-    struct Incoming {
-        std::vector<BufferId> slots;
-        std::vector<InstructionId> consumers; ///< of each message so far
-        std::size_t count = 0;
-        std::int64_t largest = 0;
-    };
-    struct Outgoing {
-        std::vector<BufferId> slots;
-        std::vector<InstructionId> sends; ///< all so far
-        std::int64_t largest = 0;
-    };
-    using ChunkMicrobatch = std::pair<ChunkId, MicrobatchId>;
 
     LoweringInput const& input_;
     RankId rank_;
+    std::vector<Work> items_;
     ProgramBuilder build_;
-    QueueId compute_, collective_;
+    Draft draft_;
+    core::QueueId compute_, collective_;
+    LinkLowering links_;
+    BucketLowering buckets_;
+    Deferred deferred_;
     BufferId workspace_;
     std::int64_t workspace_bytes_ = 0;
     InstructionId last_compute_;
-    std::map<BucketId, BucketBuffers> buckets_;
-    std::map<Link, Incoming> incoming_;
-    std::map<Link, Outgoing> outgoing_;
-    std::map<ChunkMicrobatch, BufferId> kept_;
-    std::map<ChunkMicrobatch, BufferId> kept_for_weights_;
-    std::map<std::tuple<Direction, ChunkId, MicrobatchId>, BufferId> handover_;
+    std::map<ChunkMicrobatch, Kept> kept_;
     std::map<std::pair<ChunkId, std::int64_t>, model::ChunkLayout> layouts_;
 };
 

@@ -32,20 +32,30 @@ struct LinkBuffers {
     }
 };
 
+/// When the gradients of a bucket are reduced, measured and leave.
+enum class GradientEnd : std::uint8_t {
+    early, ///< soon after their last computation; later buckets take their memory
+    late,  ///< after all computations, each in memory of its own: waits for nobody in between
+};
+
 struct LoweringInput {
     program::Plan const& plan;
     model::Model const& model;
     program::Schedule const& schedule;
     LoweringOptions const& options;
     std::vector<program::Bucket> const& buckets;
+    /// All buckets in the order in which every member reduces them.
+    std::vector<core::BucketId> const& reduction_order;
     LinkBuffers const& receive_buffers;
     LinkBuffers const& send_buffers;
+    GradientEnd gradient_end = GradientEnd::early;
 };
 
 program::Program lower_rank(LoweringInput const& input, core::RankId rank);
 
-/// Gives every buffer its offset: each kind in a region of its own; within the regions of kept,
-/// kept_for_weights and handover best fit over the lifetimes on the compute queue.
+/// Gives every buffer its offset: each kind in a region of its own; what does not persist by best
+/// fit over lifetimes, apart from buffers of links and the workspace. Where a buffer takes memory
+/// that another queue used, its first instruction is made to wait for the end of that use.
 void assign_offsets(program::Program& program);
 
 } // namespace evener::schedule

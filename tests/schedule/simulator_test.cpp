@@ -155,6 +155,7 @@ void expect_near(std::vector<std::vector<Span>> const& a, std::vector<std::vecto
 // With buffers enough and messages that take no time to leave, programs and work graph are two
 // models of the same run.
 TEST(Simulator, AgreesWithTheWorkGraphWhereBuffersSuffice) {
+    std::int64_t compared = 0;
     for (std::uint64_t const seed : support::seeds("agrees", 300)) {
         support::Random random{seed};
         support::RandomCase c = support::random_looped_case(random);
@@ -165,14 +166,19 @@ TEST(Simulator, AgreesWithTheWorkGraphWhereBuffersSuffice) {
         auto costs = support::random_costs(
             random, c.plan, random.chance(50) ? support::Wires::free : support::Wires::latency);
         if (std::any_of(c.plan.groups.begin(), c.plan.groups.end(),
-                        [](auto const& group) { return group.ranks.size() > 1; }))
+                        [](auto const& group) { return group.ranks.size() > 1; })) {
+            if (c.plan.chunks.size() > c.plan.groups.size())
+                continue; // gradients may wait for the memory of others that are being reduced
             costs.network = program::free_network(c.plan.rank_count());
+        }
+        ++compared;
         auto const schedule = generate(c.plan, ProgramKind::train);
         auto const set = lowered(c, schedule);
         expect_near(
             work_spans(set, run(set, costs)),
             evaluate(make_work_graph(c.plan, model::Model{c.config}, costs), schedule).spans);
     }
+    EXPECT_GT(compared, 0);
 }
 
 // The buffers that lowering chooses by the costs make the step no longer than unlimited ones would.
