@@ -90,6 +90,7 @@ Engine start_engine(comm::MpiSession const& mpi, job::Run const& run,
     RankFacts mine;
     mine.threads = engine.device->threads();
     mine.cores = processors.cores;
+    mine.own_memory = engine.device->has_own_memory();
     together(mpi, true, [&] {
         mine.gflops[0] =
             matrix_gflops(*engine.device, model, microbatch_size, core::DType::float32);
@@ -129,6 +130,24 @@ std::vector<core::DType> automatic_types(std::vector<RankFacts> const& ranks) {
     for (RankFacts const& facts : ranks)
         types.push_back(facts.automatic());
     return types;
+}
+
+std::vector<bool> own_memories(std::vector<RankFacts> const& ranks) {
+    std::vector<bool> own;
+    for (RankFacts const& facts : ranks)
+        own.push_back(facts.own_memory);
+    return own;
+}
+
+bool offloads_in_vain(program::Plan const& plan) {
+    bool asked = false;
+    for (program::Group const& group : plan.groups) {
+        asked = asked || group.offload.any();
+        for (core::RankId const rank : group.ranks)
+            if (program::offload_of(plan, rank).any())
+                return false;
+    }
+    return asked;
 }
 
 void check_plan(program::Plan const& plan, model::Model const& model,

@@ -24,6 +24,7 @@ struct RankFacts {
     double gflops[2] = {}; ///< matrix rate in float32 and bfloat16; 0 = not supported
     std::int64_t threads = 1;
     std::int64_t cores = 1;
+    bool own_memory = false; ///< its device has a memory of its own, as GPUs do
 
     /// The faster type.
     core::DType automatic() const {
@@ -56,6 +57,10 @@ planner::Profile estimated_profile(program::Plan const& plan, model::Model const
                                    std::vector<RankFacts> const& ranks);
 
 std::vector<core::DType> automatic_types(std::vector<RankFacts> const& ranks);
+std::vector<bool> own_memories(std::vector<RankFacts> const& ranks);
+
+/// The plan offloads something, and no rank has a device memory of its own to take it from.
+bool offloads_in_vain(program::Plan const& plan);
 
 /// Throws core::ConfigError (on every rank) when the plan is impossible: not for this model, or in
 /// a compute type that a rank's device does not have.

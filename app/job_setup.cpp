@@ -82,14 +82,17 @@ PlanChoice choose_plan(comm::MpiSession const& mpi, Engine const& engine, job::J
             input.rank_speeds.push_back(facts.rate(input.compute_types.back()));
         }
         program::Plan const automatic = planner::default_plan(model, input);
-        job.plan.groups = runtime::plan_words(automatic, job.plan).groups;
+        runtime::take_groups(automatic, job.plan);
         core::log::root(core::log::Level::info,
                         "no [[plan.groups]]: ranks became {} groups by measured speed",
                         automatic.groups.size());
     }
     PlanChoice choice;
-    choice.plan = runtime::plan_of(job, automatic_types(engine.ranks));
+    choice.plan = runtime::plan_of(job, automatic_types(engine.ranks), own_memories(engine.ranks));
     check_plan(choice.plan, model, engine.ranks);
+    if (offloads_in_vain(choice.plan))
+        core::log::root(core::log::Level::info,
+                        "offload has no effect: no rank that it is asked for has a GPU");
     choice.profile = choose_profile(mpi, job, choice.plan, model, engine.ranks);
     choice.plan = with_best_deals(std::move(choice.plan), model, choice.profile);
     job.plan = runtime::plan_words(choice.plan, job.plan);

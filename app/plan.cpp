@@ -63,6 +63,7 @@ core::ExitCode plan(JobOptions const& options) {
     // Other ranks are taken to be like this machine.
     RankFacts facts;
     facts.gflops[0] = 1;
+    facts.own_memory = device->has_own_memory();
     facts.gflops[1] = device->supports(core::DType::bfloat16) ? 1 : 0; // equal: auto is float32
     std::vector<RankFacts> const ranks(static_cast<std::size_t>(rank_count(job, options)), facts);
     if (job.precision.compute == job::Compute::automatic)
@@ -75,10 +76,12 @@ core::ExitCode plan(JobOptions const& options) {
         input.compute_types.assign(ranks.size(), job.precision.compute == job::Compute::bfloat16
                                                      ? core::DType::bfloat16
                                                      : core::DType::float32);
-        job.plan.groups = runtime::plan_words(planner::default_plan(model, input), job.plan).groups;
+        runtime::take_groups(planner::default_plan(model, input), job.plan);
     }
-    program::Plan plan = runtime::plan_of(job, automatic_types(ranks));
+    program::Plan plan = runtime::plan_of(job, automatic_types(ranks), own_memories(ranks));
     check_plan(plan, model, ranks);
+    if (offloads_in_vain(plan))
+        fmt::print("no GPU in any rank assumed, as in this process: offload has no effect there\n");
     planner::Profile profile =
         choose_profile(job, plan, model, measured_facts(*device, job, model, plan));
     if (job.plan.profile.empty())

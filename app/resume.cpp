@@ -105,17 +105,23 @@ void require_same_training(checkpoints::TrainingState const& state, job::Job con
                         folder, state.data_fingerprint, data_fingerprint, hint)};
 }
 
+/// What is offloaded or computed again changes no number, so the job decides on it anew.
+void take_memory_levers(job::Plan const& plan, job::Plan& stored) {
+    for (std::size_t g = 0; g < stored.groups.size(); ++g)
+        stored.groups[g].offload = plan.groups.empty() ? plan.offload : plan.groups[g].offload;
+    for (std::size_t c = 0; c < stored.chunks.size(); ++c)
+        stored.chunks[c].recompute = plan.chunks[c].recompute;
+}
+
 /// The same chunks, as far as the words of the job decide.
 bool same_chunks(job::Plan const& stored, job::Plan const& plan) {
     return stored.chunks == plan.chunks && stored.chunks_per_group == plan.chunks_per_group &&
            (stored.chunks_per_group == 1 || stored.placement == plan.placement);
 }
 
-/// The same groups, but for what the job leaves to measurement: compute types, and deals.
+/// As many groups, and the same but for what the job leaves to measurement: compute types, and deals.
 bool same_groups(job::Plan const& stored, job::Job const& job) {
     std::vector<job::Group> groups = stored.groups;
-    if (groups.size() != job.plan.groups.size())
-        return false;
     std::int64_t const microbatches = core::div_up(job.train.batch_size, job.train.microbatch_size);
     for (std::size_t g = 0; g < groups.size(); ++g) {
         if (job::compute_of(job.precision, job.plan.groups[g]) == job::Compute::automatic)
@@ -135,6 +141,10 @@ std::optional<job::Plan> plan_of_checkpoint(checkpoints::CheckpointReader const&
     if (job.plan.replan)
         return std::nullopt;
     job::Plan plan = job::parse_plan_text(reader.text("plan.toml"), "plan.toml");
+    if (plan.chunks.size() != job.plan.chunks.size() ||
+        (!job.plan.groups.empty() && plan.groups.size() != job.plan.groups.size()))
+        return std::nullopt;
+    take_memory_levers(job.plan, plan);
     if (!same_chunks(plan, job.plan))
         return std::nullopt;
     if (!job.plan.groups.empty())

@@ -9,6 +9,7 @@
 #include "job/choices.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -91,6 +92,16 @@ struct Precision {
     bool operator==(Precision const&) const = default;
 };
 
+/// What lies in the host's pinned memory while a GPU does not need it.
+struct Offload {
+    bool parameters = false;
+    bool optimizer = false;
+    bool activations = false;
+
+    bool any() const { return parameters || optimizer || activations; }
+    bool operator==(Offload const&) const = default;
+};
+
 /// A stage group: who holds a run of the model's layers, and who does how much.
 struct Group {
     std::vector<core::RankId> ranks; ///< in the order of shares and shard_weights
@@ -101,6 +112,8 @@ struct Group {
     std::vector<core::RankId> deal;    ///< rank of each microbatch; empty = by the shares
     std::vector<double> shard_weights; ///< resolved: size of each rank's optimizer shard
     GroupCompute compute = GroupCompute::as_job;
+    std::optional<Offload> offload =
+        {}; ///< resolved: what this group offloads, else as the plan says
 
     bool operator==(Group const&) const = default;
 };
@@ -109,6 +122,7 @@ struct Group {
 struct Chunk {
     std::int64_t group = 0;
     std::int64_t layers = 0;
+    std::optional<bool> recompute = {}; ///< resolved: else as the plan says
 
     bool operator==(Chunk const&) const = default;
 };
@@ -119,12 +133,15 @@ struct Plan {
     std::int64_t chunks_per_group = 1;
     Placement placement = Placement::round_robin;
     bool split_backward = false;      ///< separate BackwardInput and BackwardWeight instructions
+    bool recompute = false;           ///< keep the chunks' inputs only, and compute forward twice
+    bool interleave_updates = false;  ///< update weights during the backward pass
     std::int64_t receive_buffers = 0; ///< per link direction; 0 = the smallest without stalls
     double memory_gib = 0;            ///< of a rank's arena; 0 = no limit
     std::string profile;              ///< JSON of `evener profile`; empty = estimated
     bool replan = false;              ///< a resume makes a new plan instead of out/plan.toml
-    std::vector<Group> groups;        ///< empty = planned at start
-    std::vector<Chunk> chunks;        ///< in model order; empty = the groups' layers, by placement
+    Offload offload;
+    std::vector<Group> groups; ///< empty = planned at start
+    std::vector<Chunk> chunks; ///< in model order; empty = the groups' layers, by placement
 
     bool operator==(Plan const&) const = default;
 };

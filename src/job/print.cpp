@@ -60,12 +60,40 @@ struct ValueText {
     std::string operator()(std::vector<core::RankId> const* value) const {
         return ranks_text(*value);
     }
+    std::string operator()(std::optional<bool> const* value) const {
+        return value->value_or(false) ? "true" : "false";
+    }
+    std::string operator()(Offload const*) const { return "{}"; } // printed as a table
+    std::string operator()(std::optional<Offload> const* value) const {
+        Offload offload = value->value_or(Offload{});
+        std::vector<std::string> names;
+        for (Key<Offload> const& key : offload_keys())
+            if (*std::get<bool*>(key.slot(offload)))
+                names.push_back(quoted(key.name));
+        return list_text(names, [](std::string const& name) { return name; });
+    }
     std::string operator()(std::vector<Group> const*) const { return "[]"; } // printed as tables
     std::string operator()(std::vector<Chunk> const*) const { return "[]"; } // likewise
 };
 
 std::string value_text(Slot const& slot) {
     return std::visit(ValueText{}, slot);
+}
+
+/// Of a resolved job all have a value.
+bool is_given(Slot const& slot) {
+    if (auto* const* offload = std::get_if<std::optional<Offload>*>(&slot))
+        return (*offload)->has_value();
+    if (auto* const* recompute = std::get_if<std::optional<bool>*>(&slot))
+        return (*recompute)->has_value();
+    return true;
+}
+
+std::string print_offload(Offload& offload) {
+    std::string text = "\n[plan.offload]\n";
+    for (Key<Offload> const& key : offload_keys())
+        text += fmt::format("{} = {}\n", key.name, value_text(key.slot(offload)));
+    return text;
 }
 
 template <class T>
@@ -79,6 +107,8 @@ std::string print_entries(std::vector<T>& entries, std::span<Key<T> const> keys,
             auto* const* layers = std::get_if<std::int64_t*>(&slot);
             if (layers != nullptr && **layers == 0 && !within(key.bounds, **layers))
                 continue; // not given: the chunks say it
+            if (!is_given(slot))
+                continue;
             text += fmt::format("{} = {}\n", key.name, value_text(slot));
         }
     }
@@ -94,6 +124,8 @@ std::string print_table(Table const& table, Job& job) {
             entries += print_entries(**groups, group_keys(), "plan.groups");
         else if (auto* const* chunks = std::get_if<std::vector<Chunk>*>(&slot))
             entries += print_entries(**chunks, chunk_keys(), "plan.chunks");
+        else if (auto* const* offload = std::get_if<Offload*>(&slot))
+            entries += print_offload(**offload);
         else
             text += fmt::format("{} = {}\n", key.name, value_text(slot));
     }
@@ -124,6 +156,16 @@ std::string reference_key(Key<Owner> const& key, Owner& defaults, bool required_
     return text + fmt::format("{}{} = {}\n\n", required_live ? "" : "#", key.name, key.example);
 }
 
+std::string reference_offload() {
+    std::string text =
+        comment(fmt::format("{}.", find_key(find_table("plan")->keys, "offload")->doc));
+    text += "[plan.offload]\n\n";
+    Offload defaults;
+    for (Key<Offload> const& key : offload_keys())
+        text += reference_key(key, defaults, false);
+    return text;
+}
+
 template <class T>
 std::string reference_entries(std::string_view name, std::span<Key<T> const> keys) {
     std::string text = comment(fmt::format("{}.", find_key(find_table("plan")->keys, name)->doc));
@@ -136,7 +178,7 @@ std::string reference_entries(std::string_view name, std::span<Key<T> const> key
 
 bool holds_entries(Slot const& slot) {
     return std::holds_alternative<std::vector<Group>*>(slot) ||
-           std::holds_alternative<std::vector<Chunk>*>(slot);
+           std::holds_alternative<std::vector<Chunk>*>(slot) || is_table(slot);
 }
 
 } // namespace
@@ -169,6 +211,7 @@ std::string reference_text() {
                 text += reference_key(key, defaults, true);
         if (table.name != "plan")
             continue;
+        text += reference_offload();
         text += reference_entries("groups", group_keys());
         text += reference_entries("chunks", chunk_keys());
     }

@@ -81,7 +81,12 @@ void resolve(Plan& plan) {
             group.shares.assign(group.ranks.size(), 1);
         if (group.shard_weights.empty())
             group.shard_weights.assign(group.ranks.size(), 1);
+        if (!group.offload)
+            group.offload = plan.offload;
     }
+    for (Chunk& chunk : plan.chunks)
+        if (!chunk.recompute)
+            chunk.recompute = plan.recompute;
 }
 
 void resolve(Job& job, std::string_view file) {

@@ -29,6 +29,11 @@ Slot slot(Job& job) {
 }
 
 template <auto Member>
+Slot slot(Offload& offload) {
+    return slot_of(offload.*Member);
+}
+
+template <auto Member>
 Slot slot(Group& group) {
     return slot_of(group.*Member);
 }
@@ -170,6 +175,12 @@ constexpr Key<Job> plan_keys[] = {
      "back from the last"},
     {"split_backward", slot<&Job::plan, &Plan::split_backward>, {},
      "Compute input gradients and weight gradients in separate instructions"},
+    {"recompute", slot<&Job::plan, &Plan::recompute>, {},
+     "Keep only the input of each run of layers and compute it forward again before its backward "
+     "pass: less memory for a third more time"},
+    {"interleave_updates", slot<&Job::plan, &Plan::interleave_updates>, {},
+     "Update weights as soon as their gradient is there, which frees it early; needs clip_norm = 0 "
+     "and on_nonfinite = \"report\""},
     {"receive_buffers", slot<&Job::plan, &Plan::receive_buffers>, IntegerBounds{0, 65536},
      "Receive buffers of each direction of a link; 0: as many as the schedule needs"},
     {"memory_gib", slot<&Job::plan, &Plan::memory_gib>, RealBounds{0.0, 1e6},
@@ -180,6 +191,8 @@ constexpr Key<Job> plan_keys[] = {
      "and matrix rates"},
     {"replan", slot<&Job::plan, &Plan::replan>, {},
      "Make a new plan on resume instead of keeping the groups of the checkpoint's plan"},
+    {"offload", slot<&Job::plan, &Plan::offload>, {},
+     "What GPUs keep in the host's memory while they do not need it; ranks on CPUs ignore it"},
     {"groups", slot<&Job::plan, &Plan::groups>, {},
      "Stage groups in the order of the model's layers; none: planned at start"},
     {"chunks", slot<&Job::plan, &Plan::chunks>, {},
@@ -211,6 +224,15 @@ constexpr Key<Job> log_keys[] = {
      "trace-step-N.svg, .json (for ui.perfetto.dev) and .csv in run.out; empty: none"},
 };
 
+constexpr Key<Offload> offload_key_list[] = {
+    {"parameters", slot<&Offload::parameters>, {},
+     "Weights in the compute type, fetched before the layers that use them"},
+    {"optimizer", slot<&Offload::optimizer>, {},
+     "Master weights, moments and reduced gradients, fetched for the update"},
+    {"activations", slot<&Offload::activations>, {},
+     "What a forward pass keeps for its backward pass, or the inputs to recompute from"},
+};
+
 constexpr Key<Group> group_key_list[] = {
     {"ranks", slot<&Group::ranks>, IntegerBounds{0, 999'999},
      "Ranks of the group; every rank stands in exactly one group", "[0, \"1-2\"]"},
@@ -229,6 +251,9 @@ constexpr Key<Group> group_key_list[] = {
     {"shard_weights", slot<&Group::shard_weights>, RealBounds{0.0, 1e18},
      "Size of each rank's shard of weights and moments; empty: equal"},
     {"compute", slot<&Group::compute>, {}, "Compute type of the group; job: as [precision] says"},
+    {"offload", slot<&Group::offload>, {},
+     "What the group's GPUs offload, in place of [plan.offload]; [] is nothing",
+     "[\"parameters\", \"optimizer\", \"activations\"]"},
 };
 
 constexpr Key<Chunk> chunk_key_list[] = {
@@ -236,6 +261,7 @@ constexpr Key<Chunk> chunk_key_list[] = {
      "Place of its group in the list of groups, counted from 0", "0"},
     {"layers", slot<&Chunk::layers>, IntegerBounds{1, 20'002},
      "Next entries of the model's layer list; the groups then give no layers", "14"},
+    {"recompute", slot<&Chunk::recompute>, {}, "In place of the plan's 'recompute'", "true"},
 };
 // clang-format on
 
@@ -255,6 +281,9 @@ constexpr std::array table_list{
 
 std::span<Table const> tables() {
     return table_list;
+}
+std::span<Key<Offload> const> offload_keys() {
+    return offload_key_list;
 }
 std::span<Key<Group> const> group_keys() {
     return group_key_list;

@@ -8,6 +8,7 @@
 #include "job/job.hpp"
 
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,7 +29,8 @@ struct ChoiceSlot {
 using Slot =
     std::variant<bool*, std::int64_t*, std::uint64_t*, double*, std::string*, ChoiceSlot,
                  std::vector<std::string>*, std::vector<std::int64_t>*, std::vector<double>*,
-                 std::vector<core::RankId>*, std::vector<Group>*, std::vector<Chunk>*>;
+                 std::vector<core::RankId>*, std::optional<bool>*, Offload*,
+                 std::optional<Offload>*, std::vector<Group>*, std::vector<Chunk>*>;
 
 /// Both ends belong to the range. Of a list: the range of each element.
 struct IntegerBounds {
@@ -63,6 +65,7 @@ struct Table {
 
 /// In the order of printing.
 std::span<Table const> tables();
+std::span<Key<Offload> const> offload_keys(); ///< all of them switches
 std::span<Key<Group> const> group_keys();
 std::span<Key<Chunk> const> chunk_keys();
 
@@ -74,6 +77,11 @@ Key<Owner> const* find_key(std::span<Key<Owner> const> keys, std::string_view na
         if (key.name == name)
             return &key;
     return nullptr;
+}
+
+/// A key's own keys where it is a table: "offload" of [plan].
+inline bool is_table(Slot const& slot) {
+    return std::holds_alternative<Offload*>(slot);
 }
 
 bool within(Bounds const& bounds, std::int64_t value);

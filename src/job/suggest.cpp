@@ -66,6 +66,12 @@ constexpr Aliases aliases[] = {
     {"plan.chunks", "stages chunk"},
     {"plan.chunks_per_group", "virtual_stages virtual_pipeline interleave ministages"},
     {"plan.schedule_file", "schedule_csv"},
+    {"plan.recompute", "activation_checkpointing gradient_checkpointing recompute_activations remat"},
+    {"plan.interleave_updates", "interleaved_updates"},
+    {"plan.offload", "cpu_offload offloading"},
+    {"plan.offload.parameters", "weights params param offload_param"},
+    {"plan.offload.optimizer", "optim moments offload_optimizer"},
+    {"plan.offload.activations", "acts"},
     {"checkpoint.every", "save_every save_interval interval"},
     {"checkpoint.resume", "load restore"},
     {"checkpoint.verify_on_load", "verify"},
@@ -100,6 +106,9 @@ std::vector<KeyNames> all_names() {
         for (Key<Job> const& key : table.keys)
             names.keys.push_back(key.name);
     }
+    KeyNames& offload = result.emplace_back(KeyNames{"plan.offload", {}});
+    for (Key<Offload> const& key : offload_keys())
+        offload.keys.push_back(key.name);
     KeyNames& groups = result.emplace_back(KeyNames{"plan.groups", {}});
     for (Key<Group> const& key : group_keys())
         groups.keys.push_back(key.name);

@@ -201,6 +201,35 @@ class Reader {
         });
     }
 
+    void read(toml::node const& node, std::optional<bool>* target, Wanted const& wanted) {
+        read(node, &target->emplace(), wanted);
+    }
+
+    void read(toml::node const& node, Offload* target, Wanted const& wanted) {
+        if (auto const* table = node.as_table())
+            read_keys(*table, offload_keys(), *target,
+                      {std::string{wanted.name}, fmt::format("[{}]", wanted.name), wanted.name});
+        else
+            wrong(node, wanted);
+    }
+
+    /// The names of what is offloaded; what the list leaves out is not.
+    void read(toml::node const& node, std::optional<Offload>* target, Wanted const& wanted) {
+        target->emplace();
+        auto const add = [&](toml::node const& element, Wanted const& place) {
+            auto const* name = element.as_string();
+            Key<Offload> const* const key =
+                name == nullptr ? nullptr : find_key(offload_keys(), name->get());
+            if (key == nullptr)
+                wrong(element, place);
+            else
+                *std::get<bool*>(key->slot(**target)) = true;
+        };
+        if (node.is_string())
+            return add(node, wanted);
+        read_list(node, static_cast<std::vector<Offload>*>(nullptr), wanted, add);
+    }
+
     void read(toml::node const& node, std::vector<Group>* target, Wanted const& wanted) {
         read_tables(node, target, wanted, group_keys(), {"", "[[plan.groups]]", "plan.groups"});
     }
@@ -341,6 +370,22 @@ void read_setting(Setting const& setting, Job& job, Findings& findings) {
         findings.add_at(setting.place(),
                         fmt::format("unknown table {}{}", Reader::single_quoted(setting.table),
                                     did_you_mean_table(setting.table, tables(), findings)));
+        return;
+    }
+    // "plan.offload.parameters": a key of a table in the table.
+    std::size_t const dot = std::min(setting.key.find('.'), setting.key.size());
+    std::string const first = setting.key.substr(0, dot);
+    if (Key<Job> const* const outer = find_key(table->keys, first);
+        dot < setting.key.size() && outer != nullptr && is_table(outer->slot(job))) {
+        std::string const name = fmt::format("{}.{}", table->name, first);
+        std::string const inner_name = setting.key.substr(dot + 1);
+        Offload& offload = *std::get<Offload*>(outer->slot(job));
+        if (Key<Offload> const* const inner = find_key(offload_keys(), inner_name))
+            reader.read_key(*setting.value.get("value"), *inner, offload,
+                            fmt::format("{}.{}", name, inner_name));
+        else
+            reader.unknown_key(inner_name, setting.place(),
+                               {name, fmt::format("[{}]", name), name});
         return;
     }
     Key<Job> const* key = find_key(table->keys, setting.key);

@@ -225,6 +225,27 @@ void check_checkpoint(Checkpoint const& checkpoint, Findings& findings) {
         }
 }
 
+/// An update that does not wait for the norm can neither be clipped by it nor skipped for it.
+void check_interleaved_updates(Job const& job, Findings& findings) {
+    std::string_view const key = "plan.interleave_updates";
+    if (!job.plan.interleave_updates)
+        return;
+    if (job.optimizer.clip_norm > 0)
+        findings.add_about({key, "optimizer.clip_norm"},
+                           fmt::format("'{}' is true, but 'optimizer.clip_norm' is {:g} (an update "
+                                       "that does not wait for the norm of the whole gradient "
+                                       "cannot be clipped); set 'optimizer.clip_norm' to 0, or "
+                                       "leave '{}' out",
+                                       key, job.optimizer.clip_norm, key));
+    if (job.train.on_nonfinite != OnNonfinite::report)
+        findings.add_about({key, "train.on_nonfinite"},
+                           fmt::format("'{}' is true, but 'train.on_nonfinite' is \"{}\" (an "
+                                       "update that does not wait for the norm of the whole "
+                                       "gradient cannot be skipped); set 'train.on_nonfinite' to "
+                                       "\"report\", or leave '{}' out",
+                                       key, name_of(job.train.on_nonfinite), key));
+}
+
 } // namespace
 
 void validate_plan_alone(Plan const& plan, ParseOptions const& options, Findings& findings) {
@@ -248,6 +269,7 @@ void validate(Job const& job, ParseOptions const& options, Findings& findings) {
     check_log(job.log, job.run, findings);
     validate_plan(job.plan, &job.model, options, findings);
     validate_deals(job.plan, job.train, findings);
+    check_interleaved_updates(job, findings);
 }
 
 } // namespace evener::job

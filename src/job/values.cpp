@@ -52,6 +52,14 @@ struct Describe {
     std::string operator()(std::vector<core::RankId>*) const {
         return "a list of ranks such as [0, 1, \"4-7\"]";
     }
+    std::string operator()(std::optional<bool>*) const { return "true or false"; }
+    std::string operator()(Offload*) const { return "a table [plan.offload]"; }
+    std::string operator()(std::optional<Offload>*) const {
+        std::string text;
+        for (Key<Offload> const& key : offload_keys())
+            text += fmt::format("{}{}", text.empty() ? "" : ", ", quoted(key.name));
+        return fmt::format("a list of any of {}", text);
+    }
     std::string operator()(std::vector<Group>*) const { return "tables [[plan.groups]]"; }
     std::string operator()(std::vector<Chunk>*) const { return "tables [[plan.chunks]]"; }
 };

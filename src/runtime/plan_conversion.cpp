@@ -58,6 +58,8 @@ program::Group group_of(job::Group const& words) {
                                                             : program::Dispatch::shares;
     for (core::RankId const rank : words.deal)
         group.deal.push_back(core::narrow<std::int32_t>(program::member_of(group, rank)));
+    job::Offload const offload = words.offload.value_or(job::Offload{});
+    group.offload = {offload.parameters, offload.optimizer, offload.activations};
     return group;
 }
 
@@ -68,8 +70,12 @@ std::vector<program::Chunk> chunks_of(job::Plan const& words) {
         groups.emplace_back(chunk.group);
         layers.push_back(chunk.layers);
     }
-    if (!groups.empty())
-        return program::make_chunks(groups, layers);
+    if (!groups.empty()) {
+        std::vector<program::Chunk> chunks = program::make_chunks(groups, layers);
+        for (std::size_t c = 0; c < chunks.size(); ++c)
+            chunks[c].recompute = words.chunks[c].recompute.value_or(words.recompute);
+        return chunks;
+    }
     for (job::Group const& group : words.groups) {
         if (group.layers < words.chunks_per_group)
             throw core::ConfigError{
@@ -78,16 +84,24 @@ std::vector<program::Chunk> chunks_of(job::Plan const& words) {
                             words.chunks_per_group, layers.size(), group.layers)};
         layers.push_back(group.layers);
     }
-    return program::place(placement_of(words.placement), layers, words.chunks_per_group);
+    std::vector<program::Chunk> chunks =
+        program::place(placement_of(words.placement), layers, words.chunks_per_group);
+    for (program::Chunk& chunk : chunks)
+        chunk.recompute = words.recompute;
+    return chunks;
 }
 
 } // namespace
 
-program::Plan plan_of(job::Job const& job, std::vector<core::DType> const& automatic) {
+program::Plan plan_of(job::Job const& job, std::vector<core::DType> const& automatic,
+                      std::vector<bool> const& own_memory) {
     program::Plan plan;
     for (job::Group const& words : job.plan.groups) {
         program::Group& group = plan.groups.emplace_back(group_of(words));
         group.compute = compute_type(job::compute_of(job.precision, words), words, automatic);
+        for (core::RankId const rank : group.ranks)
+            if (!own_memory.empty())
+                group.own_memory.push_back(own_memory.at(rank.index()));
     }
     plan.chunks = chunks_of(job.plan);
     plan.batch_size = job.train.batch_size;
@@ -95,6 +109,7 @@ program::Plan plan_of(job::Job const& job, std::vector<core::DType> const& autom
     plan.schedule = job::name_of(job.plan.schedule);
     plan.split_backward = job.plan.split_backward;
     plan.receive_buffers = job.plan.receive_buffers;
+    plan.interleaved_updates = job.plan.interleave_updates;
     plan.boundary_types = program::default_boundary_types(plan);
     if (job.precision.boundary != job::Compute::automatic)
         std::fill(plan.boundary_types.begin(), plan.boundary_types.end(),
@@ -112,19 +127,23 @@ void add_chunk_words(program::Plan const& plan, job::Plan const& base, job::Plan
         layers[chunk.group.index()] += chunk.layers.size();
     auto const chunks = std::ssize(plan.chunks);
     auto const groups = std::ssize(plan.groups);
-    if (base.chunks.empty() && chunks % groups == 0)
+    bool const recompute = plan.chunks.front().recompute;
+    bool const same = std::ranges::all_of(
+        plan.chunks, [&](program::Chunk const& chunk) { return chunk.recompute == recompute; });
+    if (base.chunks.empty() && same && chunks % groups == 0)
         for (job::Placement const placement :
              {base.placement, job::Placement::round_robin, job::Placement::v})
             if (program::is_placed(plan, placement_of(placement), chunks / groups)) {
                 words.placement = placement;
                 words.chunks_per_group = chunks / groups;
+                words.recompute = recompute;
                 for (std::size_t g = 0; g < layers.size(); ++g)
                     words.groups[g].layers = layers[g];
                 return;
             }
     words.chunks_per_group = 1;
     for (program::Chunk const& chunk : plan.chunks)
-        words.chunks.push_back({chunk.group.value, chunk.layers.size()});
+        words.chunks.push_back({chunk.group.value, chunk.layers.size(), chunk.recompute});
 }
 
 } // namespace
@@ -136,6 +155,7 @@ job::Plan plan_words(program::Plan const& plan, job::Plan const& base) {
     words.schedule = static_cast<job::Schedule>(name - job::Names<job::Schedule>::list.begin());
     words.split_backward = plan.split_backward;
     words.receive_buffers = plan.receive_buffers;
+    words.interleave_updates = plan.interleaved_updates;
     words.groups.clear();
     words.chunks.clear();
     for (program::Group const& group : plan.groups) {
@@ -149,9 +169,17 @@ job::Plan plan_words(program::Plan const& plan, job::Plan const& base) {
         result.shard_weights = group.shard_weights;
         result.compute = group.compute == core::DType::float32 ? job::GroupCompute::float32
                                                                : job::GroupCompute::bfloat16;
+        result.offload = job::Offload{group.offload.parameters, group.offload.optimizer,
+                                      group.offload.activations};
     }
     add_chunk_words(plan, base, words);
     return words;
+}
+
+void take_groups(program::Plan const& made, job::Plan& words) {
+    words.groups = plan_words(made, words).groups;
+    for (job::Group& group : words.groups)
+        group.offload = words.offload;
 }
 
 } // namespace evener::runtime

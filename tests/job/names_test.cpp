@@ -85,6 +85,20 @@ TEST(JobNames, EveryGroupKeyMisspeltByOneLetterSuggestsTheKey) {
         }
 }
 
+TEST(JobNames, EveryOffloadKeyMisspeltByOneLetterSuggestsTheKey) {
+    for (Key<Offload> const& key : offload_keys())
+        for (std::string const& wrong : misspellings(std::string{key.name})) {
+            std::string const expected = fmt::format("unknown key '{}' in [plan.offload]; did you "
+                                                     "mean '{}'?",
+                                                     wrong, key.name);
+            EXPECT_THAT(messages_of(minimal_text + fmt::format("[plan.offload]\n{} = 1\n", wrong)),
+                        ElementsAre("job.toml:8:1: error: " + expected));
+            EXPECT_THAT(
+                messages_of(minimal_text, {fmt::format("plan.offload.{}=true", wrong)}),
+                ElementsAre(fmt::format("--set plan.offload.{}: error: {}", wrong, expected)));
+        }
+}
+
 TEST(JobNames, EveryTableMisspeltByOneLetterSuggestsTheTable) {
     for (Table const& table : tables())
         for (std::string const& wrong : misspellings(std::string{table.name}))

@@ -125,6 +125,51 @@ TEST(JobPlan, ChunksArePlacedOrListed) {
                                       "chunks; leave one of them out")));
 }
 
+TEST(JobPlan, AGroupsOffloadReplacesThePlans) {
+    Plan const plan = parse_plan_text("[plan.offload]\noptimizer = true\n"
+                                      "[[plan.groups]]\nranks = [0]\nlayers = 4\n"
+                                      "[[plan.groups]]\nranks = [1]\nlayers = 5\noffload = []\n"
+                                      "[[plan.groups]]\nranks = [2]\nlayers = 5\n"
+                                      "offload = [\"activations\", \"parameters\"]\n",
+                                      "plan.toml");
+    EXPECT_EQ(plan.offload, (Offload{false, true, false}));
+    EXPECT_EQ(plan.groups[0].offload, (Offload{false, true, false}));
+    EXPECT_EQ(plan.groups[1].offload, Offload{});
+    EXPECT_EQ(plan.groups[2].offload, (Offload{true, false, true}));
+    EXPECT_THAT(print_plan(plan), HasSubstr("offload = [\"parameters\", \"activations\"]\n"));
+    EXPECT_THAT(messages_of_groups("{ranks=[0],layers=14,offload=[\"optimizer\",\"moments\"]}"),
+                ElementsAre(at_groups("'plan.groups[0].offload[1]' is \"moments\"; use a list of "
+                                      "any of \"parameters\", \"optimizer\", \"activations\"")));
+}
+
+TEST(JobPlan, ChunksRecomputeAsThePlanOrAsTheySay) {
+    Plan const plan = job_with({"plan.recompute=true", "plan.groups=[{ranks=[0]}]",
+                                "plan.chunks=[{group=0,layers=6},{group=0,layers=8,recompute="
+                                "false}]"})
+                          .plan;
+    EXPECT_EQ(plan.chunks[0].recompute, true);
+    EXPECT_EQ(plan.chunks[1].recompute, false);
+    EXPECT_EQ(parse_plan_text(print_plan(plan), "plan.toml"), plan);
+}
+
+TEST(JobPlan, InterleavedUpdatesWaitForNoNorm) {
+    std::string const about = "'plan.interleave_updates' is true, but ";
+    EXPECT_THAT(
+        messages_of(minimal_text, {"plan.interleave_updates=true", "train.on_nonfinite=report"}),
+        ElementsAre("--set plan.interleave_updates: error: " + about +
+                    "'optimizer.clip_norm' is 1 (an update that does not wait for the norm of the "
+                    "whole gradient cannot be clipped); set 'optimizer.clip_norm' to 0, or leave "
+                    "'plan.interleave_updates' out"));
+    EXPECT_THAT(messages_of(minimal_text, {"plan.interleave_updates=true", "optimizer.clip_norm=0",
+                                           "train.on_nonfinite=skip"}),
+                ElementsAre(AllOf(HasSubstr(about + "'train.on_nonfinite' is \"skip\" (an update"),
+                                  HasSubstr("cannot be skipped); set 'train.on_nonfinite' to "
+                                            "\"report\""))));
+    EXPECT_THAT(messages_of(minimal_text, {"plan.interleave_updates=true", "optimizer.clip_norm=0",
+                                           "train.on_nonfinite=report"}),
+                IsEmpty());
+}
+
 TEST(JobPlan, SchedulesSuitThePlacement) {
     auto const messages = [](std::string const& schedule, std::string const& chunks,
                              std::string const& placement) {

@@ -70,6 +70,12 @@ struct Fill {
         for (std::int64_t& number : *value)
             number = draw(engine, whole.lowest, whole.highest);
     }
+    void operator()(std::optional<bool>* value) const { (*this)(&value->emplace()); }
+    void operator()(Offload* value) const {
+        for (Key<Offload> const& key : offload_keys())
+            (*this)(std::get<bool*>(key.slot(*value)));
+    }
+    void operator()(std::optional<Offload>* value) const { (*this)(&value->emplace()); }
     void operator()(std::vector<double>*) const {}       // with the group's ranks
     void operator()(std::vector<core::RankId>*) const {} // all groups together
     void operator()(std::vector<Group>*) const {}        // likewise
@@ -125,7 +131,7 @@ void draw_chunks(Engine& engine, Plan& plan) {
     for (std::size_t g = 0; g < plan.groups.size(); ++g)
         for (std::int64_t& left = plan.groups[g].layers; left > 0;) {
             std::int64_t const layers = draw(engine, 1, left);
-            plan.chunks.push_back({static_cast<std::int64_t>(g), layers});
+            plan.chunks.push_back({static_cast<std::int64_t>(g), layers, draw(engine, 0, 1) == 1});
             left -= layers;
         }
     std::shuffle(plan.chunks.begin(), plan.chunks.end(), engine);
@@ -173,6 +179,10 @@ void make_consistent(Engine& engine, Job& job) {
         draw(engine, std::max<std::int64_t>(1, job.optimizer.warmup_steps), job.train.steps);
     job.optimizer.min_learning_rate =
         std::min(job.optimizer.min_learning_rate, job.optimizer.learning_rate);
+    if (job.plan.interleave_updates) {
+        job.optimizer.clip_norm = 0;
+        job.train.on_nonfinite = OnNonfinite::report;
+    }
     job.checkpoint.resume = draw(engine, 0, 1) == 0 ? "never" : "some/" + job.checkpoint.resume;
 }
 

@@ -60,10 +60,14 @@ TEST(JobReference, SaysTheDefaults) {
               parse_job_text(reference_text(), "reference.toml"));
     for (Table const& table : tables())
         for (Key<Job> const& key : table.keys)
-            if (key.name != "groups" && key.name != "chunks") {
+            if (key.name == "offload") {
+                EXPECT_THAT(text, testing::HasSubstr("\n[plan.offload]\n"));
+            } else if (key.name != "groups" && key.name != "chunks") {
                 EXPECT_THAT(text, testing::HasSubstr(fmt::format("\n{} = ", key.name)))
                     << table.name;
             }
+    for (Key<Offload> const& key : offload_keys())
+        EXPECT_THAT(text, testing::HasSubstr(fmt::format("\n{} = false\n", key.name)));
 }
 
 TEST(JobReference, GroupsBecomeAPlanWhenUncommented) {

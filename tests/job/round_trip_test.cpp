@@ -37,7 +37,8 @@ TEST(JobRoundTrip, EqualityLooksAtEveryTable) {
     for (std::string const change :
          {"run.seed=2", "model.init_std=1", "data.shuffle=false", "train.batch_size=33",
           "optimizer.beta1=0.5", "precision.compute=float32", "plan.replan=true",
-          "checkpoint.keep=9", "log.step_every=2"})
+          "plan.offload.optimizer=true", "plan.recompute=true", "checkpoint.keep=9",
+          "log.step_every=2"})
         EXPECT_NE(job_with({change}), job) << change;
 }
 

@@ -50,6 +50,19 @@ TEST(JobSettings, GroupsAreInlineTables) {
                 ElementsAre(core::RankId{2}, core::RankId{3}, core::RankId{4}));
 }
 
+TEST(JobSettings, ATableInATableIsNamedWithDots) {
+    EXPECT_EQ(job_with({"plan.offload.optimizer=true"}).plan.offload,
+              (Offload{false, true, false}));
+    EXPECT_EQ(job_with({"plan.offload={parameters=true}"}).plan.offload,
+              (Offload{true, false, false}));
+    EXPECT_THAT(messages_of(minimal_text, {"plan.offload.optimizer=1"}),
+                ElementsAre("--set plan.offload.optimizer: error: 'plan.offload.optimizer' is 1; "
+                            "use true or false"));
+    EXPECT_THAT(messages_of(minimal_text, {"plan.replan.x=1"}),
+                ElementsAre("--set plan.replan.x: error: unknown key 'replan.x' in [plan]; did you "
+                            "mean 'replan'?"));
+}
+
 TEST(JobSettings, WhatIsNoSettingIsRefused) {
     EXPECT_THAT(messages_of(minimal_text, {"train.steps"}),
                 ElementsAre("--set train.steps: error: the setting has no value; write --set "

@@ -45,7 +45,7 @@ bool takes(Slot const& slot, std::size_t i) {
         std::holds_alternative<std::int64_t*>(slot) || std::holds_alternative<std::uint64_t*>(slot);
     bool const is_real = std::holds_alternative<double*>(slot);
     return (i == 0 && std::holds_alternative<bool*>(slot)) || (i == 1 && (is_whole || is_real)) ||
-           (i == 2 && is_real) || (i == 3 && is_text);
+           (i == 2 && is_real) || (i == 3 && is_text) || (i == 5 && is_table(slot));
 }
 
 TEST(JobValues, EveryKeyRefusesEveryOtherType) {

@@ -13,13 +13,37 @@
 namespace evener::runtime {
 namespace {
 
+/// Each lever on or off, by group and chunk.
+void draw_levers(support::Random& random, program::Plan& plan) {
+    for (program::Group& group : plan.groups) {
+        group.offload = {random.chance(50), random.chance(50), random.chance(50)};
+        group.own_memory.clear();
+        for (std::size_t member = 0; member < group.ranks.size(); ++member)
+            group.own_memory.push_back(random.chance(50));
+    }
+    bool const alike = random.chance(90);
+    bool const recompute = random.chance(50);
+    for (program::Chunk& chunk : plan.chunks)
+        chunk.recompute = alike ? recompute : random.chance(50);
+    plan.interleaved_updates = random.chance(50);
+}
+
+std::vector<bool> own_memory_of(program::Plan const& plan) {
+    std::vector<bool> own(static_cast<std::size_t>(plan.rank_count()));
+    for (program::Group const& group : plan.groups)
+        for (std::size_t member = 0; member < group.ranks.size(); ++member)
+            own[group.ranks[member].index()] = group.own_memory[member];
+    return own;
+}
+
 TEST(PlanConversion, GivesBackEveryPlan) {
     auto const seeds = support::seeds("runtime/plan_conversion", 2000);
     std::map<std::string, int> forms;
     for (std::uint64_t const seed : seeds) {
         support::Random random{seed};
-        program::Plan const plan = random.chance(70) ? support::random_looped_case(random).plan
-                                                     : support::random_case(random).plan;
+        program::Plan plan = random.chance(70) ? support::random_looped_case(random).plan
+                                               : support::random_case(random).plan;
+        draw_levers(random, plan);
         job::Job job;
         job.train.batch_size = plan.batch_size;
         job.train.microbatch_size = plan.microbatch_size;
@@ -29,7 +53,7 @@ TEST(PlanConversion, GivesBackEveryPlan) {
         bool const listed = !job.plan.chunks.empty();
         job.plan = plan_words(plan, job.plan);
         job.plan = job::parse_plan_text(job::print_plan(job.plan), "plan.toml");
-        EXPECT_EQ(plan_of(job, {}), plan) << job::print_plan(job.plan);
+        EXPECT_EQ(plan_of(job, {}, own_memory_of(plan)), plan) << job::print_plan(job.plan);
         EXPECT_EQ(plan_words(plan, job.plan), job.plan);
         if (listed) {
             EXPECT_FALSE(job.plan.chunks.empty());
