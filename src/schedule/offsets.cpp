@@ -45,6 +45,14 @@ std::int64_t find_place(std::vector<Placed> alive, std::int64_t bytes) {
     return best >= 0 ? best : end;
 }
 
+/// Buffers of few and different sizes, of parameters: they take turns in slots. Others are many and
+/// of a few sizes, and best fit loses nothing.
+bool takes_slots(BufferKind kind) {
+    return kind == BufferKind::weights || kind == BufferKind::shards ||
+           kind == BufferKind::gradients || kind == BufferKind::reduced ||
+           kind == BufferKind::updated;
+}
+
 bool is_link_buffer(Buffer const& buffer) {
     return buffer.kind == BufferKind::received || buffer.kind == BufferKind::sending;
 }
@@ -88,15 +96,51 @@ class Places {
                         sharing.push_back(lifetimes_[b]);
                     }
                 }
-                base += place_by_lifetime(std::move(sharing), base);
+                std::stable_sort(
+                    sharing.begin(), sharing.end(),
+                    [](Lifetime const& a, Lifetime const& b) { return a.first < b.first; });
+                base += takes_slots(kind) ? place_in_slots(sharing, base)
+                                          : place_by_lifetime(sharing, base);
             }
         return base;
     }
 
   private:
-    std::int64_t place_by_lifetime(std::vector<Lifetime> lifetimes, std::int64_t base) {
-        std::stable_sort(lifetimes.begin(), lifetimes.end(),
-                         [](Lifetime const& a, Lifetime const& b) { return a.first < b.first; });
+    /// As many slots as there are buffers alive at once, each as large as the largest that it holds.
+    std::int64_t place_in_slots(std::vector<Lifetime> const& lifetimes, std::int64_t base) {
+        struct Slot {
+            std::int64_t bytes = 0;
+            std::vector<Lifetime> members;
+        };
+        std::vector<Slot> slots;
+        for (Lifetime const& lifetime : lifetimes) {
+            std::int64_t const bytes = core::round_up(program_.buffers[lifetime.buffer].bytes, 64);
+            Slot* best = nullptr; // the smallest free one that suffices, else the largest free one
+            for (Slot& slot : slots) {
+                if (slot.members.back().last >= lifetime.first)
+                    continue;
+                bool const suffices = slot.bytes >= bytes;
+                if (best == nullptr || (suffices ? best->bytes < bytes || slot.bytes < best->bytes
+                                                 : slot.bytes > best->bytes && best->bytes < bytes))
+                    best = &slot;
+            }
+            if (best == nullptr)
+                best = &slots.emplace_back();
+            else
+                add_wait(lifetime.first, best->members.back().last);
+            best->bytes = std::max(best->bytes, bytes);
+            best->members.push_back(lifetime);
+        }
+        std::int64_t extent = 0;
+        for (Slot const& slot : slots) {
+            for (Lifetime const& member : slot.members)
+                program_.buffers[member.buffer].offset = base + extent;
+            extent += slot.bytes;
+        }
+        return extent;
+    }
+
+    std::int64_t place_by_lifetime(std::vector<Lifetime> const& lifetimes, std::int64_t base) {
         std::int64_t extent = 0;
         std::vector<std::pair<Lifetime, Placed>> alive;
         std::vector<std::pair<Lifetime, Placed>> ended; // and not yet overwritten

@@ -53,8 +53,8 @@ struct LoweringInput {
 
 program::Program lower_rank(LoweringInput const& input, core::RankId rank);
 
-/// Gives every buffer its offset: each kind in a region of its own; what does not persist by best
-/// fit over lifetimes, apart from buffers of links and the workspace. Where a buffer takes memory
+/// Gives every buffer its offset: each kind in a region of its own; what does not persist in slots
+/// or by best fit over lifetimes, apart from buffers of links. Where a buffer takes memory
 /// that another queue used, its first instruction is made to wait for the end of that use.
 void assign_offsets(program::Program& program);
 

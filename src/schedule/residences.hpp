@@ -7,8 +7,8 @@
 // are fetched, so two chunks are there at a time. A chunk that comes back in the next run but one is
 // there still: its residence goes on.
 //
-// Example: F0 F0 F1 F1 B1 B1 B0 B0. Chunk 0 resides in items [0, 1], chunk 1 in [2, 5] (fetched in
-// front of item 0), chunk 0 again in [6, 7] (fetched in front of item 2).
+// Example: F0 F1 F2 B2 B1 B0. Chunk 0 resides in item 0, chunk 1 (fetched in front of item 0) in
+// [1, 4], chunk 2 (in front of item 1) in [2, 3], and chunk 0 again (in front of item 4) in item 5.
 
 #include "core/ids.hpp"
 
