@@ -8,7 +8,6 @@
 #include "kernels/cuda/open_device.hpp"
 
 #include <cstring>
-#include <thread>
 
 namespace evener::kernels::cuda {
 namespace {
@@ -39,8 +38,8 @@ bool through(OpenGroup const& group) {
     return state == ncclSuccess;
 }
 
-/// One NCCL group around enqueue(part, stream) for each part that is not empty. Returns when all is
-/// on the stream, which an event recorded next relies on.
+/// One NCCL group around enqueue(part, stream) for each part that is not empty. NCCL may go on
+/// putting it on the stream behind the return, while somebody polls.
 template <class Enqueue>
 int enqueue_parts(Group* handle, GroupPart const* parts, int part_count, Reason* reason,
                   char const* call, Enqueue enqueue) {
@@ -56,9 +55,7 @@ int enqueue_parts(Group* handle, GroupPart const* parts, int part_count, Reason*
         ncclResult_t const ended = nccl().group_end(); // even after an error: the group is open
         require(status, call, group.communicator);
         require(ended, "ncclGroupEnd", group.communicator);
-        while (!through(group))
-            std::this_thread::yield();
-        return done;
+        return through(group) ? done : not_yet;
     });
 }
 

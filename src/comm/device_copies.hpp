@@ -8,14 +8,25 @@
 // hands memory to MPI, asks for them.
 
 #include "comm/tasks.hpp"
-#include "device/device.hpp"
+#include "device/group.hpp"
+
+#include <atomic>
+#include <string>
+#include <utility>
 
 namespace evener::comm {
+
+/// Collectives among devices: their failure shows only to who asks.
+struct GroupWatch {
+    device::Group* group = nullptr; ///< outlives the copies; null: there are none
+    /// By whom they are enqueued, in order, with words for messages.
+    std::vector<std::pair<core::InstructionId, std::string>> collectives = {};
+};
 
 class DeviceCopies {
   public:
     /// Events for a program of so many instructions.
-    DeviceCopies(device::Device const& device, std::size_t instructions);
+    DeviceCopies(device::Device const& device, std::size_t instructions, GroupWatch watch = {});
 
     /// Before a pass, when nothing is in flight.
     void reset();
@@ -33,6 +44,19 @@ class DeviceCopies {
     /// Enqueues its inward copies and notes the instruction.
     void start_inward(Task const& task);
 
+    /// A block of a message on its way out; gives its event back when it is taken.
+    using Ticket = std::size_t;
+    Ticket start_block_outward(DeviceCopy const& block);
+    /// True once, when the block is in the staging; the ticket ends with it.
+    bool take(Ticket ticket);
+    /// A block that has come; the message's last one is noted by note().
+    void start_block_inward(DeviceCopy const& block);
+
+    /// Throws core::DeviceError with the collective at hand when a member of the group failed.
+    void check_group() const;
+    /// After an error, any thread: what waits for members that will not come ends.
+    void abort_group() noexcept;
+
   private:
     struct Entry {
         device::Event event;
@@ -40,8 +64,14 @@ class DeviceCopies {
         kernels::StreamKind stream = kernels::StreamKind::compute;
     };
 
+    std::string collective_at_hand() const;
+
     device::Device const& device_;
-    std::vector<Entry> entries_; ///< by instruction
+    GroupWatch watch_;
+    std::vector<Entry> entries_;              ///< by instruction
+    std::atomic<std::size_t> enqueued_ = 0;   ///< of the watched collectives, in this pass
+    std::vector<device::Event> block_events_; ///< as many as the first pass needs
+    std::vector<Ticket> free_tickets_;
 };
 
 } // namespace evener::comm

@@ -20,11 +20,6 @@ std::vector<Requests::Slot> cut(std::int64_t bytes, std::int64_t block_bytes, Po
     return parts;
 }
 
-Endpoint endpoint(ExchangeContext const& context, Direction direction, core::RankId peer,
-                  std::int64_t tag) {
-    return {context.directions[static_cast<int>(direction)], peer.value, static_cast<int>(tag)};
-}
-
 void add(float* dst, float const* src, std::int64_t elements) {
     for (std::int64_t i = 0; i < elements; ++i)
         dst[i] += src[i];
@@ -50,6 +45,11 @@ core::Range shard_of(std::vector<OwnedPart> const& shards, int rank) {
 }
 
 } // namespace
+
+Endpoint endpoint(ExchangeContext const& context, Direction direction, core::RankId peer,
+                  std::int64_t tag) {
+    return {context.directions[static_cast<int>(direction)], peer.value, static_cast<int>(tag)};
+}
 
 Staging::Staging(std::int64_t bytes)
     : block_bytes{bytes}, memory{std::make_unique<std::byte[]>(blocks_in_flight *

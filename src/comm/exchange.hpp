@@ -34,6 +34,10 @@ struct ExchangeContext {
 /// Throws core::ContractViolation when the task cannot be: see tasks.hpp.
 void check(Task const& task, ExchangeContext const& context, std::int64_t max_tag);
 
+/// The other end of a message of this direction.
+Endpoint endpoint(ExchangeContext const& context, Direction direction, core::RankId peer,
+                  std::int64_t tag);
+
 /// blocks_in_flight blocks of exchange_block_bytes.
 struct Staging {
     explicit Staging(std::int64_t block_bytes);

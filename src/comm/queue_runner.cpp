@@ -58,6 +58,19 @@ QueueRunner::Run QueueRunner::make_run(Task const& task) const {
     return std::visit([this](auto const& work) { return run_of(work); }, task.work);
 }
 
+/// Whether it is a message that is copied block by block.
+bool QueueRunner::moves_blocks(Task const& task) {
+    return (std::holds_alternative<SendTask>(task.work) && !task.outward.empty()) ||
+           (std::holds_alternative<ReceiveTask>(task.work) && !task.inward.empty());
+}
+
+QueueRunner::Run QueueRunner::run_of_blocks(Task const& task) const {
+    if (auto const* const send = std::get_if<SendTask>(&task.work))
+        return StagedSend{*context_, *copies_, *send, task.outward.front()};
+    return StagedReceive{*context_, *copies_, std::get<ReceiveTask>(task.work),
+                         task.inward.front()};
+}
+
 QueueRunner::Run QueueRunner::run_of(SendTask const& work) const {
     return MessageRun{*context_, work};
 }
@@ -95,7 +108,9 @@ bool QueueRunner::start_next() {
     board_->start(task.id);
     naming(task, [&] {
         Active& active = active_.emplace_back(Active{&task, std::nullopt, std::nullopt});
-        if (copies_ != nullptr && !task.outward.empty())
+        if (copies_ != nullptr && moves_blocks(task))
+            active.run = run_of_blocks(task);
+        else if (copies_ != nullptr && !task.outward.empty())
             copies_->start_outward(task);
         else
             active.run = make_run(task);
@@ -141,7 +156,12 @@ bool QueueRunner::publish_front() {
         return false;
     Task const& task = *active_.front().task;
     if (copies_ != nullptr)
-        naming(task, [&] { copies_->start_inward(task); });
+        naming(task, [&] {
+            if (!moves_blocks(task))
+                copies_->start_inward(task);
+            else if (!task.inward.empty())
+                copies_->note(task.id, kernels::StreamKind::copy_in);
+        });
     board_->mark(task.id); // the transport itself looks again
     active_.pop_front();
     return true;
@@ -156,9 +176,18 @@ bool QueueRunner::advance() {
     return moved;
 }
 
+/// In front of the task that started first, or of one of its blocks.
+bool QueueRunner::copies_run() const {
+    auto const& run = active_.front().run;
+    if (!run)
+        return true;
+    auto const* const send = std::get_if<StagedSend>(&*run);
+    return send != nullptr && send->copies_run();
+}
+
 bool QueueRunner::delayed() const {
     return start_at_ || device_awaited_ ||
-           (!active_.empty() && (active_.front().publish_at || !active_.front().run));
+           (!active_.empty() && (active_.front().publish_at || copies_run()));
 }
 
 } // namespace evener::comm

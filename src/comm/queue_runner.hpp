@@ -7,6 +7,7 @@
 #include "comm/board.hpp"
 #include "comm/device_copies.hpp"
 #include "comm/exchange.hpp"
+#include "comm/staged_message.hpp"
 #include "comm/transport.hpp"
 
 #include <chrono>
@@ -46,7 +47,8 @@ class QueueRunner {
 
   private:
     using Clock = std::chrono::steady_clock;
-    using Run = std::variant<MessageRun, ReduceRun, GatherRun, ScalarsRun>;
+    using Run =
+        std::variant<MessageRun, StagedSend, StagedReceive, ReduceRun, GatherRun, ScalarsRun>;
     struct Active {
         Task const* task;
         std::optional<Run> run;                      ///< none: copies run first
@@ -55,9 +57,12 @@ class QueueRunner {
 
     bool start_next();
     bool advance_copies(Active& active);
+    bool copies_run() const;
     bool advance_active();
     bool publish_front();
     Run make_run(Task const& task) const;
+    static bool moves_blocks(Task const& task);
+    Run run_of_blocks(Task const& task) const;
     Run run_of(SendTask const& work) const;
     Run run_of(ReceiveTask const& work) const;
     Run run_of(ReduceTask const& work) const;

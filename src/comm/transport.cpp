@@ -155,6 +155,7 @@ class Transport::Impl {
                                   needs_staging(queue) ? &staging_[staging++] : nullptr, copies,
                                   queue, board);
         board_ = &board;
+        copies_ = copies;
         {
             std::lock_guard const lock{mutex_};
             working_ = true;
@@ -245,6 +246,7 @@ class Transport::Impl {
     bool sleeps_for_good_ = false;     ///< the thread had nothing to look for
     std::atomic<bool> helped_ = false; ///< the compute thread takes turns for some time
     Board* board_ = nullptr;           ///< from start to finish; of the main thread while parked
+    DeviceCopies* copies_ = nullptr;   ///< likewise; null where the device computes in host memory
 
     std::mutex mutex_; ///< of the two flags
     std::condition_variable changed_;
@@ -303,6 +305,8 @@ void Transport::Impl::run_pass() {
                 rest.moved();
                 continue;
             }
+            if (copies_ != nullptr)
+                copies_->check_group();
             bool const look = must_look();
             sleeps_for_good_ = !look;
             lock.unlock();
@@ -313,6 +317,8 @@ void Transport::Impl::run_pass() {
     } catch (...) {
         board_->fail(std::current_exception());
     }
+    if (copies_ != nullptr)
+        copies_->abort_group(); // the other thread may be held up by a device that waits
     requests_.abandon();
     runners_.clear();
 }

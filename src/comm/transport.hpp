@@ -30,8 +30,10 @@ struct RandomDelays {
 struct TransportOptions {
     bool synchronous_sends = false; ///< a send ends only after its receive has started
     std::optional<RandomDelays> random_delays;
-    std::int64_t message_block_bytes = std::int64_t{512} << 20; ///< longer messages are cut
-    std::int64_t exchange_block_bytes = std::int64_t{4} << 20;  ///< of reductions and gathers
+    /// Longer messages are cut; both ends need the same. Blocks of a device with a memory of its own
+    /// overlap: its copies, the sends and the receives.
+    std::int64_t message_block_bytes = std::int64_t{4} << 20;
+    std::int64_t exchange_block_bytes = std::int64_t{4} << 20; ///< of reductions and gathers
 
     /// EVENER_SYNCHRONOUS_SENDS=1 and EVENER_RANDOM_DELAYS=seed:max_microseconds. Throws
     /// core::ConfigError when a value is not of that form.

@@ -115,7 +115,8 @@ class Device {
     void synchronize() const;
 
   private:
-    friend class Allocation; // calls the memory table
+    friend class Allocation;   // calls the memory table
+    friend struct GroupAccess; // calls the group table
     void require(int code, kernels::Reason const& reason, char const* call) const;
 
     kernels::DeviceTable const& table_;

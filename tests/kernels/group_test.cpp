@@ -42,11 +42,22 @@ class DeviceGroup : public testing::Test {
         MPI_Bcast(id.data(), group_id_bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
         Group* group = nullptr;
         require(table().create(open().device(), id.data(), rank_, size_, &group, &reason_));
+        wait_until_ready(group);
+        return group;
+    }
+
+    void wait_until_ready(Group* group) const {
         int code = 1;
         while ((code = table().ready(group, &reason_)) == 1)
             std::this_thread::yield();
         require(code);
-        return group;
+    }
+
+    /// Of a call that enqueues.
+    void require_enqueued(Group* group, int code) const {
+        if (code != 1)
+            require(code);
+        wait_until_ready(group);
     }
 
     void require(int code) const {
@@ -128,9 +139,9 @@ TEST_F(DeviceGroup, ReducesEachPartToItsOwner) {
         Memory const whole{open(), Memory::Kind::device, elements * 4};
         Memory const reduced{open(), Memory::Kind::device, own * 4};
         to_device(whole, gradient.data(), elements * 4);
-        require(table().reduce(group, reinterpret_cast<float*>(whole.begin()),
-                               reinterpret_cast<float*>(reduced.begin()), all.data(),
-                               static_cast<int>(all.size()), &reason_));
+        require_enqueued(group, table().reduce(group, reinterpret_cast<float*>(whole.begin()),
+                                               reinterpret_cast<float*>(reduced.begin()),
+                                               all.data(), static_cast<int>(all.size()), &reason_));
         EXPECT_EQ(from_device<float>(reduced, own), expected);
         EXPECT_EQ(from_device<float>(whole, elements), gradient); // is only read
     }
@@ -156,8 +167,8 @@ TEST_F(DeviceGroup, GathersEachPartFromItsOwner) {
         bool const wide = type == Element::float32;
         to_device(weights, wide ? static_cast<void const*>(values.data()) : narrow.data(),
                   elements * bytes_of(type));
-        require(table().gather(group, weights.begin(), type, all.data(),
-                               static_cast<int>(all.size()), &reason_));
+        require_enqueued(group, table().gather(group, weights.begin(), type, all.data(),
+                                               static_cast<int>(all.size()), &reason_));
         if (wide) {
             EXPECT_EQ(from_device<float>(weights, elements), expected);
         } else {
