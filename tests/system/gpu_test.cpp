@@ -59,8 +59,7 @@ TEST_F(GpuRuns, RanksBeyondTheGpusComputeOnTheCpu) {
     auto const mixed =
         train(job("mixed", job::Devices::automatic), {.ranks = 3, .environment = fake_gpus(2)});
     ASSERT_EQ(mixed.exit_code, 0) << mixed.errors;
-    EXPECT_EQ(count(mixed.errors, "host CPU as GPU 0 "), 2) << mixed.errors; // head and table
-    EXPECT_EQ(count(mixed.errors, "host CPU as GPU 1 "), 1) << mixed.errors;
+    EXPECT_EQ(count(mixed.errors, "host CPU as GPU "), 3) << mixed.errors; // head and table
     EXPECT_EQ(count(mixed.errors, "x86-64-v"), 1) << mixed.errors;
     expect_equal_losses("cpu", "mixed");
 }

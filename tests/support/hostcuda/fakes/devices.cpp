@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
+#include <string>
 
 namespace evener::hostcuda {
 namespace {
@@ -20,6 +22,18 @@ void expect_device(int device) {
     if (device < 0 || device >= device_count())
         refuse_call(cudaErrorInvalidDevice,
                     "device " + std::to_string(device) + " of " + std::to_string(device_count()));
+}
+
+/// All are equal, unless EVENER_HOSTCUDA_MODELS lists names, by device, with commas.
+std::string model_name(int device) {
+    char const* const variable = std::getenv("EVENER_HOSTCUDA_MODELS");
+    if (!variable || !*variable)
+        return "host CPU as GPU";
+    std::istringstream names{variable};
+    std::string name;
+    for (int i = 0; i <= device; ++i)
+        std::getline(names, name, ',');
+    return name;
 }
 
 /// Bus numbers from 1 on.
@@ -93,7 +107,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     return guarded([=] {
         expect_device(device);
         cudaDeviceProp& p = *properties = {};
-        std::snprintf(p.name, sizeof p.name, "host CPU as GPU %d", device);
+        std::snprintf(p.name, sizeof p.name, "%s", model_name(device).c_str());
         std::snprintf(p.uuid.bytes, sizeof p.uuid.bytes, "hostcuda %d", device);
         p.totalGlobalMem = memory_bytes();
         p.major = capability() / 10;

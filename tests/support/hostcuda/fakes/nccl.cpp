@@ -4,6 +4,7 @@
 // ends. On a communicator that does not block, the end of a group may return ncclInProgress: then the
 // calls reach the stream only while somebody polls ncclCommGetAsyncError, as with real connections.
 
+#include "faults.hpp"
 #include "nccl_functions.hpp"
 #include "nccl_operations.hpp"
 
@@ -51,10 +52,17 @@ ncclResult_t issue_one(std::vector<CollectiveCall> const& calls) {
         if (call.stream != calls.front().stream)
             refuse_call(cudaErrorNotSupported,
                         "one communicator on several streams in one group of calls");
+    static std::vector<CollectiveCall> late; // by a planted fault
+    if (fault_now(FaultKind::swapped_collectives)) {
+        late = calls;
+        return ncclSuccess;
+    }
     issue_pending(communicator);
     int const polls = communicator.blocking ? 0 : random_polls();
-    if (polls == 0) {
+    if (polls == 0 || !late.empty()) {
         issue(calls);
+        if (!late.empty())
+            issue(std::exchange(late, {}));
         return ncclSuccess;
     }
     communicator.polls_left = polls;
@@ -119,6 +127,8 @@ char const* ncclGetErrorString(ncclResult_t result) {
         return "invalid usage";
     case ncclUnhandledCudaError:
         return "unhandled cuda error";
+    case ncclRemoteError:
+        return "remote process exited or there was a network error";
     default:
         return "unknown result code";
     }
@@ -170,6 +180,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
         make_step();
         if (!joined(state)) {
             *result = ncclInProgress;
+            return ncclSuccess;
+        }
+        if (int const missing = missing_member(state); missing >= 0) {
+            last_error = "rank " + std::to_string(missing) + " is gone";
+            *result = ncclRemoteError;
             return ncclSuccess;
         }
         if (state.polls_left > 0 && --state.polls_left == 0)

@@ -5,6 +5,10 @@
 
 #include "nccl_communicator.hpp"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <deque>
 
@@ -70,6 +74,13 @@ Value value_at(std::vector<std::byte> const& bytes) {
     return value;
 }
 
+/// What a member tells the creator.
+struct Arrival {
+    int rank;
+    int world_rank;
+    int process;
+};
+
 /// The creator's part.
 std::function<bool()> gather_members(std::shared_ptr<Communicator> const& self, int tag) {
     struct Work {
@@ -80,16 +91,13 @@ std::function<bool()> gather_members(std::shared_ptr<Communicator> const& self, 
     };
     auto const work = std::make_shared<Work>();
     for (int i = 1; i < self->size; ++i)
-        work->members.push_back(&work->arrivals.receive(2 * sizeof(int), MPI_ANY_SOURCE, tag));
+        work->members.push_back(&work->arrivals.receive(sizeof(Arrival), MPI_ANY_SOURCE, tag));
     return [work, tag, weak = std::weak_ptr{self}] {
         auto const communicator = weak.lock();
         if (!work->arrivals.done())
             return false;
         if (!work->listed) {
             work->listed = true;
-            struct Arrival {
-                int rank, world_rank;
-            };
             for (auto const* bytes : work->members) {
                 auto const arrival = value_at<Arrival>(*bytes);
                 auto const size = communicator->size;
@@ -100,11 +108,14 @@ std::function<bool()> gather_members(std::shared_ptr<Communicator> const& self, 
                                                            std::to_string(arrival.rank));
                 communicator->world_rank[static_cast<std::size_t>(arrival.rank)] =
                     arrival.world_rank;
+                communicator->process[static_cast<std::size_t>(arrival.rank)] = arrival.process;
             }
             auto const& ranks = communicator->world_rank;
+            std::vector<int> list = ranks;
+            list.insert(list.end(), communicator->process.begin(), communicator->process.end());
             for (int i = 0; i < communicator->size; ++i)
                 if (i != communicator->rank)
-                    work->lists.send(bytes_of(ranks.data(), ranks.size()),
+                    work->lists.send(bytes_of(list.data(), list.size()),
                                      ranks[static_cast<std::size_t>(i)], tag);
         }
         return work->lists.done();
@@ -118,14 +129,16 @@ std::function<bool()> announce(std::shared_ptr<Communicator> const& self, int cr
         std::vector<std::byte> const* list = nullptr;
     };
     auto const work = std::make_shared<Work>();
-    int const arrival[] = {self->rank, own_world_rank()};
-    work->messages.send(bytes_of(arrival, 2), creator, tag);
-    work->list = &work->messages.receive(self->world_rank.size() * sizeof(int), creator, tag);
+    Arrival const arrival{self->rank, own_world_rank(), getpid()};
+    work->messages.send(bytes_of(&arrival, 1), creator, tag);
+    work->list = &work->messages.receive(2 * self->world_rank.size() * sizeof(int), creator, tag);
     return [work, weak = std::weak_ptr{self}] {
         if (!work->messages.done())
             return false;
         auto const communicator = weak.lock();
-        std::memcpy(communicator->world_rank.data(), work->list->data(), work->list->size());
+        std::size_t const half = work->list->size() / 2;
+        std::memcpy(communicator->world_rank.data(), work->list->data(), half);
+        std::memcpy(communicator->process.data(), work->list->data() + half, half);
         return true;
     };
 }
@@ -229,6 +242,8 @@ std::shared_ptr<Communicator> join(ncclUniqueId const& id, int rank, int size) {
     communicator->device = current_device();
     communicator->world_rank.assign(static_cast<std::size_t>(size), -1);
     communicator->world_rank[static_cast<std::size_t>(rank)] = own_world_rank();
+    communicator->process.assign(static_cast<std::size_t>(size), 0);
+    communicator->process[static_cast<std::size_t>(rank)] = getpid();
     communicator->tag = data_tag(identity.world_rank, identity.serial);
     int const tag = joining_tag(identity.serial);
     bool const creator = identity.world_rank == own_world_rank();
@@ -280,6 +295,14 @@ bool joined(Communicator& communicator) {
     if (communicator.joining && communicator.joining->advance())
         communicator.joining.reset();
     return !communicator.joining;
+}
+
+int missing_member(Communicator const& communicator) {
+    for (std::size_t member = 0; member < communicator.process.size(); ++member)
+        if (int const process = communicator.process[member];
+            process > 0 && kill(process, 0) != 0 && errno == ESRCH)
+            return static_cast<int>(member);
+    return -1;
 }
 
 void wait_until_joined(Communicator& communicator) {

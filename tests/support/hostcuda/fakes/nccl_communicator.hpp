@@ -24,6 +24,7 @@ struct Communicator {
     bool aborted = false;
     int tag = 0;                 ///< of data; the next one is for splits
     std::vector<int> world_rank; ///< of each member
+    std::vector<int> process; ///< of each member, all on this machine; 0: not told (after a split)
     std::unique_ptr<Joining> joining;
 
     std::uint64_t issued = 0;  ///< operations put on streams
@@ -64,5 +65,7 @@ std::shared_ptr<Communicator> split(Communicator& parent, int color, int key);
 /// Goes on joining; true when the communicator is ready.
 bool joined(Communicator& communicator);
 void wait_until_joined(Communicator& communicator);
+/// A member whose process has ended, as real members see by a connection that breaks; -1: none.
+int missing_member(Communicator const& communicator);
 
 } // namespace evener::hostcuda

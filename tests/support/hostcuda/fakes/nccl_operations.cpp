@@ -2,8 +2,10 @@
 
 #include "nccl_operations.hpp"
 
+#include "faults.hpp"
 #include <cuda_bf16.h>
 
+#include <csignal>
 #include <cstring>
 #include <type_traits>
 
@@ -271,6 +273,8 @@ class Group {
 
   private:
     void start() {
+        if (fault_now(FaultKind::dies))
+            std::raise(SIGKILL);
         started_ = true;
         ++communicator_->started;
         DeviceMemoryAccess const access{communicator_->device};
