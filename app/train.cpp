@@ -151,7 +151,8 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
              .device_workspace_bytes =
                  programs.device_workspace_bytes[static_cast<std::size_t>(mpi.rank())],
              .arena = {engine.device->threads()},
-             .adamw = has_adamw(job)}});
+             .adamw = has_adamw(job),
+             .keep_gradients = !job.log.gradients.empty()}});
     });
     load_or_initialize(mpi, *session, job, resume);
 

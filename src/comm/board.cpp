@@ -48,22 +48,25 @@ void Board::mark(core::InstructionId id) {
     ended_.notify_all();
 }
 
-void Board::wait(core::InstructionId id) {
-    if (!done(id) && !failed()) {
+void Board::wait_until(std::function<bool()> const& ready) {
+    if (!failed() && !ready()) {
         std::unique_lock lock{mutex_};
         ++waiting_;
         changes_.fetch_add(1, std::memory_order_release);
         changed_.notify_all();
-        ended_.wait(lock, [&] { return done(id) || failed(); });
+        ended_.wait(lock, [&] { return failed() || ready(); });
         --waiting_;
     }
     if (failed())
         rethrow_failure();
 }
 
+void Board::wait(core::InstructionId id) {
+    wait_until([this, id] { return done(id); });
+}
+
 void Board::wait(std::span<core::InstructionId const> ids) {
-    for (core::InstructionId const id : ids)
-        wait(id);
+    wait_until([this, ids] { return done(ids); });
 }
 
 void Board::fail(std::exception_ptr error) {

@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -47,6 +48,9 @@ class Board {
     /// begins to wait is a change too: the transport looks closer then.
     void wait(core::InstructionId id);
     void wait(std::span<core::InstructionId const> ids);
+    /// The same until `ready`, a function of what is done on the board, says so; it is called with a
+    /// lock held and must not call the board but for done().
+    void wait_until(std::function<bool()> const& ready);
     /// Whether a thread sleeps in wait: its core is free.
     bool awaited() const noexcept { return waiting_.load(std::memory_order_relaxed) > 0; }
 

@@ -186,18 +186,18 @@ class Transport::Impl {
         return true;
     }
 
-    void wait(std::span<core::InstructionId const> ids) {
+    void wait_until(std::function<bool()> const& ready) {
         EVENER_EXPECT(board_ != nullptr);
-        if (board_->done(ids))
+        if (ready())
             return;
         helped_.store(true, std::memory_order_relaxed);
         auto const until = Clock::now() + help_for;
-        while (!board_->done(ids) && !board_->failed() && Clock::now() < until) {
+        while (!ready() && !board_->failed() && Clock::now() < until) {
             help();
             sched_yield();
         }
         helped_.store(false, std::memory_order_relaxed);
-        board_->wait(ids);
+        board_->wait_until(ready);
     }
 
     void finish() {
@@ -367,8 +367,8 @@ void Transport::publish(core::InstructionId id) {
     impl_->publish(id);
 }
 
-void Transport::wait(std::span<core::InstructionId const> ids) {
-    impl_->wait(ids);
+void Transport::wait_until(std::function<bool()> const& ready) {
+    impl_->wait_until(ready);
 }
 
 void Transport::finish() {

@@ -6,7 +6,7 @@
 // MPI. It never enters OpenMP. While nothing moves it sleeps, so that it costs a rank with one core
 // next to nothing. The compute thread helps where it would only wait for this one to wake up: it
 // takes a turn under the transport's lock when it publishes something, and turns for some time before
-// it sleeps in `wait`.
+// it sleeps in `wait_until`.
 
 #include "comm/board.hpp"
 #include "comm/device_copies.hpp"
@@ -15,6 +15,7 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -67,9 +68,9 @@ class Transport {
     /// By the thread that runs the pass: the instruction has ended; starts what waited for it. Throws
     /// what a task throws.
     void publish(core::InstructionId id);
-    /// Until the instructions are done on the board of the pass; helps meanwhile. Throws the board's
-    /// failure.
-    void wait(std::span<core::InstructionId const> ids);
+    /// By the same thread: until `ready`, a function of what is done on the board of the pass (see
+    /// Board::wait_until); helps meanwhile. Throws the board's failure.
+    void wait_until(std::function<bool()> const& ready);
 
     /// Waits until all tasks of the pass have ended. Throws what made the board fail: for the
     /// transport's own errors a core::CommError that names instruction, peer and tag.

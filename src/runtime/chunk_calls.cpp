@@ -20,7 +20,7 @@ ChunkCalls::ChunkCalls(ExecutableInput const& input, program::Program const& pro
     : input_{input}, program_{program}, memory_{memory}, numbers_{numbers} {
     for (program::Buffer const& buffer : program.buffers)
         if (buffer.kind == BufferKind::workspace) {
-            workspace_ = input.arena + buffer.offset;
+            workspace_ = input.regions.of(buffer);
             workspace_bytes_ = buffer.bytes - input.device_workspace_bytes;
         }
     for (program::Bucket const& bucket : input.set.buckets)
@@ -36,11 +36,10 @@ ChunkLayout const& ChunkCalls::layout_of(program::Compute const& op) {
     return found->second;
 }
 
-std::byte* ChunkCalls::buffer(Instruction const& instruction, BufferKind kind) const {
-    for (program::Use const& use : instruction.uses)
-        if (program_.buffers[use.buffer.index()].kind == kind)
-            return input_.arena + program_.buffers[use.buffer.index()].offset;
-    return nullptr;
+std::byte* ChunkCalls::buffer(BufferKind kind, core::BucketId bucket) const {
+    std::byte* const found = used().find(kind, bucket);
+    EVENER_EXPECT(found != nullptr);
+    return found;
 }
 
 void* ChunkCalls::resolve(model::Operand operand, Areas const& areas, LayerId layer,
@@ -63,10 +62,10 @@ void* ChunkCalls::resolve(model::Operand operand, Areas const& areas, LayerId la
     case model::Area::parameter_gradient: {
         auto const id = input_.model.parameters_of(layer)[static_cast<std::size_t>(operand.offset)];
         auto const [bucket, offset] = places_.at(id);
-        BucketMemory const& memory = memory_[bucket.index()];
         if (operand.area == model::Area::parameter)
-            return memory.weights_at(offset);
-        return memory.gradients + offset;
+            return buffer(BufferKind::weights, bucket) +
+                   offset * core::bytes_of(memory_[bucket.index()].type);
+        return buffer(BufferKind::gradients, bucket) + 4 * offset;
     }
     case model::Area::loss_scale:
         return numbers_.loss_scale();
@@ -194,7 +193,7 @@ std::vector<Call> ChunkCalls::take_clears() {
                 shape.clear = {range.size() * 4};
                 Call call;
                 call.operation = &input_.cache.get(shape);
-                call.operands[0] = memory_[id.index()].gradients + range.begin;
+                call.operands[0] = buffer(BufferKind::gradients, id) + 4 * range.begin;
                 call.operand_count = 1;
                 calls.push_back(call);
             }
@@ -258,7 +257,7 @@ void ChunkCalls::add_pieces(std::vector<Call>& calls, program::Compute const& op
         }
         std::size_t const first = calls.size();
         core::DType const wire = input_.set.plan.boundary_types[boundary.index()];
-        std::byte* const wired = input_.arena + buffer.offset;
+        std::byte* const wired = input_.regions.of(buffer);
         std::byte* const part = tensor + (sequences.begin - op.sequences.begin) *
                                              sequence_elements * core::bytes_of(type);
         std::int64_t const elements = sequences.size() * sequence_elements;
@@ -271,50 +270,103 @@ void ChunkCalls::add_pieces(std::vector<Call>& calls, program::Compute const& op
     }
 }
 
-std::vector<Call> ChunkCalls::make(program::Forward const& op, Instruction const& instruction,
-                                   InstructionId id) {
+void ChunkCalls::add_layers(std::vector<Call>& calls, program::Compute const& op,
+                            ForwardAreas const& places, model::Phase phase) {
     ChunkLayout const& layout = layout_of(op);
-    model::Workspace const& places =
-        layout.of(op.evaluate ? ChunkPass::evaluate : ChunkPass::forward);
-    std::byte* const kept = buffer(instruction, BufferKind::kept);
     std::size_t const count = layout.operations.size();
     auto const kept_of = [&](std::size_t j) {
-        return op.evaluate ? workspace_ + places.area[j % 2] : kept + layout.kept[j];
+        return places.kept != nullptr ? places.kept + layout.kept[j]
+                                      : workspace_ + places.workspace.area[j % 2];
     };
-    std::vector<Call> calls;
-    if (layout.has_input)
-        add_pieces(calls, op, instruction, id, Access::read, kept_of(0), layout.compute);
     for (std::size_t j = 0; j < count; ++j) {
         LayerId const layer{op.layers.begin + static_cast<std::int64_t>(j)};
         Areas areas;
         areas.kept = kept_of(j);
-        areas.scratch = workspace_ + places.scratch;
-        areas.output = j + 1 < count ? kept_of(j + 1) : workspace_ + places.boundary;
+        areas.scratch = workspace_ + places.workspace.scratch;
+        areas.output = j + 1 < count ? kept_of(j + 1) : workspace_ + places.workspace.boundary;
         bool const head = !input_.model.layer(layer).has_output();
         std::size_t const first = calls.size();
-        if (head && op.evaluate && input_.head == HeadOutput::logits)
+        if (head && phase == model::Phase::evaluate && input_.head == HeadOutput::logits)
             add_next_token(calls, layout.operations[j], areas, layer);
         else
-            add_phase(calls,
-                      layout.operations[j].of(op.evaluate ? model::Phase::evaluate
-                                                          : model::Phase::forward),
-                      areas, layer, op.sequences);
+            add_phase(calls, layout.operations[j].of(phase), areas, layer, op.sequences);
         count_time(calls, first, clock_bin(layer, LayerPhase::forward),
                    static_cast<double>(op.sequences.size()));
     }
+}
+
+/// The chunk's input from where it was kept to where the first layer reads it.
+void ChunkCalls::add_kept_input(std::vector<Call>& calls, program::Compute const& op,
+                                std::byte* first_area) {
+    core::DType const type = layout_of(op).compute;
+    std::int64_t const bytes =
+        model::boundary_bytes(input_.model.config(), op.sequences.size(), type);
+    std::size_t const first = calls.size();
+    add_convert(calls, buffer(BufferKind::inputs), type, first_area, type,
+                bytes / core::bytes_of(type));
+    count_time(calls, first, boundary_bin(input_.model), static_cast<double>(bytes));
+}
+
+/// Forward of a chunk that is recomputed.
+std::vector<Call> ChunkCalls::dropping(program::Forward const& op, Instruction const& instruction,
+                                       InstructionId id) {
+    ChunkLayout const& layout = layout_of(op);
+    model::Workspace const& places = layout.of(ChunkPass::forward_dropping);
+    std::vector<Call> calls;
+    if (layout.has_input)
+        add_pieces(calls, op, instruction, id, Access::read, buffer(BufferKind::inputs),
+                   layout.compute);
+    if (!layout.has_output)
+        return calls;
+    if (layout.has_input)
+        add_kept_input(calls, op, workspace_ + places.area[0]);
+    add_layers(calls, op, {nullptr, places}, model::Phase::forward);
+    add_pieces(calls, op, instruction, id, Access::write, workspace_ + places.boundary,
+               layout.compute);
+    return calls;
+}
+
+std::vector<Call> ChunkCalls::make(program::Forward const& op, Instruction const& instruction,
+                                   InstructionId id) {
+    instruction_ = &instruction;
+    if (!op.evaluate && input_.set.plan.chunks[op.chunk.index()].recompute)
+        return dropping(op, instruction, id);
+    ChunkLayout const& layout = layout_of(op);
+    model::Workspace const& places =
+        layout.of(op.evaluate ? ChunkPass::evaluate : ChunkPass::forward);
+    std::byte* const kept = op.evaluate ? nullptr : used().find(BufferKind::kept);
+    std::vector<Call> calls;
+    if (layout.has_input)
+        add_pieces(calls, op, instruction, id, Access::read,
+                   op.evaluate ? workspace_ + places.area[0] : kept, layout.compute);
+    add_layers(calls, op, {kept, places},
+               op.evaluate ? model::Phase::evaluate : model::Phase::forward);
     if (layout.has_output)
         add_pieces(calls, op, instruction, id, Access::write, workspace_ + places.boundary,
                    layout.compute);
     return calls;
 }
 
+std::vector<Call> ChunkCalls::make(program::Recompute const& op, Instruction const& instruction,
+                                   InstructionId) {
+    instruction_ = &instruction;
+    ChunkLayout const& layout = layout_of(op);
+    std::byte* const kept = used().find(BufferKind::kept);
+    std::vector<Call> calls;
+    if (layout.has_input)
+        add_kept_input(calls, op, kept);
+    add_layers(calls, op, {kept, layout.of(ChunkPass::forward)}, model::Phase::forward);
+    return calls;
+}
+
 void ChunkCalls::add_backward(std::vector<Call>& calls, program::Compute const& op,
                               std::vector<core::BucketId> const& clears,
                               Instruction const& instruction, InstructionId id, ChunkPass pass) {
+    instruction_ = &instruction;
     ChunkLayout const& layout = layout_of(op);
     model::Workspace const& places = layout.of(pass);
-    std::byte* const kept = buffer(instruction, BufferKind::kept);
-    std::byte* const kept_for_weights = buffer(instruction, BufferKind::kept_for_weights);
+    std::byte* const kept = used().find(BufferKind::kept);
+    std::byte* const kept_for_weights = used().find(BufferKind::kept_for_weights);
     std::size_t const count = layout.operations.size();
     bool const fused = pass == ChunkPass::backward;
     bool const with_input = pass != ChunkPass::backward_weight;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Kernel calls of Forward and the Backward kinds: the operations that the layers list, with their
+// Kernel calls of Forward, Recompute and the Backward kinds: the operations that the layers list, with their
 // areas resolved to addresses, and the copies between the chunk and its messages.
 
 #include "runtime/executable.hpp"
@@ -19,6 +19,8 @@ class ChunkCalls {
     void* device_workspace() const { return workspace_ + workspace_bytes_; }
 
     std::vector<Call> make(program::Forward const& op, program::Instruction const& instruction,
+                           core::InstructionId id);
+    std::vector<Call> make(program::Recompute const& op, program::Instruction const& instruction,
                            core::InstructionId id);
     std::vector<Call> make(program::Backward const& op, program::Instruction const& instruction,
                            core::InstructionId id);
@@ -38,7 +40,15 @@ class ChunkCalls {
     };
 
     model::ChunkLayout const& layout_of(program::Compute const& op);
-    std::byte* buffer(program::Instruction const& instruction, program::BufferKind kind) const;
+    /// Where a forward pass finds its areas: whole in `kept`, or in turns in the workspace.
+    struct ForwardAreas {
+        std::byte* kept = nullptr;
+        model::Workspace const& workspace;
+    };
+
+    UsedBuffers used() const { return {program_, *instruction_, input_.regions}; }
+    /// One that the instruction must use.
+    std::byte* buffer(program::BufferKind kind, core::BucketId bucket = {}) const;
     void* resolve(model::Operand operand, Areas const& areas, core::LayerId layer,
                   core::Range sequences) const;
     void add_phase(std::vector<Call>& calls, std::vector<model::Operation> const& operations,
@@ -61,6 +71,12 @@ class ChunkCalls {
                                 program::Access access) const;
     void add_convert(std::vector<Call>& calls, std::byte* src, core::DType src_type, std::byte* dst,
                      core::DType dst_type, std::int64_t elements);
+    void add_layers(std::vector<Call>& calls, program::Compute const& op,
+                    ForwardAreas const& places, model::Phase phase);
+    void add_kept_input(std::vector<Call>& calls, program::Compute const& op,
+                        std::byte* first_area);
+    std::vector<Call> dropping(program::Forward const& op, program::Instruction const& instruction,
+                               core::InstructionId id);
     void add_backward(std::vector<Call>& calls, program::Compute const& op,
                       std::vector<core::BucketId> const& clears,
                       program::Instruction const& instruction, core::InstructionId id,
@@ -70,6 +86,7 @@ class ChunkCalls {
     program::Program const& program_;
     std::vector<BucketMemory> const& memory_;
     SharedNumbers const& numbers_;
+    program::Instruction const* instruction_ = nullptr; ///< at hand
     std::byte* workspace_ = nullptr;
     std::int64_t workspace_bytes_ = 0; ///< in front of the device's own
     std::map<core::ParameterId, std::pair<core::BucketId, std::int64_t>> places_;

@@ -9,7 +9,7 @@ DevicePass::DevicePass(device::Device const& device, Executable const& executabl
     : device_{device}, executable_{executable}, copies_{device, executable.instructions},
       zero_{device.make_event()} {
     std::size_t calls = 0;
-    for (ComputeInstruction const& instruction : executable.compute) {
+    for (IssuedInstruction const& instruction : executable.issued) {
         spans_.push_back({device.make_event(), device.make_event(), false});
         calls += instruction.calls.size();
     }
@@ -27,12 +27,14 @@ void DevicePass::start() {
     zero_time_ = std::chrono::steady_clock::now();
 }
 
-void DevicePass::begin(std::size_t place, ComputeInstruction const& instruction) {
-    copies_.wait(StreamKind::compute, instruction.after);
+void DevicePass::begin(std::size_t place) {
+    IssuedInstruction const& instruction = executable_.issued[place];
+    copies_.wait(instruction.stream, instruction.after);
     Span& span = spans_[place];
-    device_.record(span.begin, StreamKind::compute);
+    device_.record(span.begin, instruction.stream);
     span.used = true;
-    last_ = &span.begin;
+    if (instruction.stream == StreamKind::compute)
+        last_ = &span.begin;
 }
 
 void DevicePass::mark(std::int32_t bin) {
@@ -44,17 +46,18 @@ void DevicePass::mark(std::int32_t bin) {
     last_ = &mark.event;
 }
 
-void DevicePass::end(std::size_t place, ComputeInstruction const& instruction) {
-    device_.record(spans_[place].end, StreamKind::compute);
-    copies_.note(instruction.id, StreamKind::compute);
+void DevicePass::end(std::size_t place) {
+    IssuedInstruction const& instruction = executable_.issued[place];
+    device_.record(spans_[place].end, instruction.stream);
+    copies_.note(instruction.id, instruction.stream);
 }
 
 void DevicePass::finish(comm::Board& board, std::vector<program::Spent>& clock) {
     device_.synchronize();
     double const shift = std::chrono::duration<double>(zero_time_ - board.zero()).count();
     for (std::size_t i = 0; i < spans_.size(); ++i)
-        if (spans_[i].used && board.done(executable_.compute[i].id))
-            board.set_times(executable_.compute[i].id,
+        if (spans_[i].used && board.done(executable_.issued[i].id))
+            board.set_times(executable_.issued[i].id,
                             {shift + device_.elapsed_seconds(zero_, spans_[i].begin),
                              shift + device_.elapsed_seconds(zero_, spans_[i].end)});
     for (std::size_t i = 0; i < used_marks_; ++i)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One kind of pass on a device with a memory of its own: events that order its compute stream
-// against the copies of the transport, and events that tell afterwards when instructions and layers
-// ran, since the host only enqueues them.
+// One kind of pass on a device with a memory of its own: events that order its streams against each
+// other and against the copies of the transport, and events that tell afterwards when instructions
+// and layers ran, since the host only enqueues them.
 
 #include "comm/board.hpp"
 #include "comm/device_copies.hpp"
@@ -20,10 +20,11 @@ class DevicePass {
 
     /// Nothing is in flight.
     void start();
-    /// Around the calls of one instruction; `begin` makes the stream wait for what it waits for.
-    void begin(std::size_t place, ComputeInstruction const& instruction);
-    void end(std::size_t place, ComputeInstruction const& instruction);
-    /// Behind a call, where its bin differs from the next one's.
+    /// Around the calls of the instruction at a place of the issued list; `begin` makes its stream
+    /// wait for what it waits for, which is published.
+    void begin(std::size_t place);
+    void end(std::size_t place);
+    /// Behind a call on the compute stream, where its bin differs from the next one's.
     void mark(std::int32_t bin);
     /// Waits until the device is done, then gives the board the device's times and adds to `clock`,
     /// by bin, what the calls took.
@@ -47,7 +48,7 @@ class DevicePass {
     comm::DeviceCopies copies_;
     device::Event zero_;
     std::chrono::steady_clock::time_point zero_time_;
-    std::vector<Span> spans_; ///< by place in the compute queue
+    std::vector<Span> spans_; ///< by place in the issued list
     std::vector<Mark> marks_; ///< as many as calls, made before step 1
     std::size_t used_marks_ = 0;
     device::Event const* last_ = nullptr; ///< of the instruction at hand

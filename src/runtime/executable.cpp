@@ -5,6 +5,7 @@
 #include "runtime/transport_tasks.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace evener::runtime {
 
@@ -12,11 +13,28 @@ using program::Instruction;
 
 namespace {
 
+/// Of the queues that the compute thread works on.
+std::optional<kernels::StreamKind> stream_of(program::QueueKind kind) {
+    switch (kind) {
+    case program::QueueKind::compute:
+        return kernels::StreamKind::compute;
+    case program::QueueKind::copy_in:
+        return kernels::StreamKind::copy_in;
+    case program::QueueKind::copy_out:
+        return kernels::StreamKind::copy_out;
+    case program::QueueKind::send:
+    case program::QueueKind::receive:
+    case program::QueueKind::collective:
+        break;
+    }
+    return std::nullopt;
+}
+
 class Maker {
   public:
     explicit Maker(ExecutableInput const& input)
         : input_{input}, program_{input.set.programs[input.rank.index()]},
-          memory_{map_buckets(input.set, input.rank, input.arena)},
+          memory_{map_buckets(input.set, input.rank, input.regions, input.kept_gradients)},
           numbers_{std::make_shared<SharedNumbers const>(
               input.cache.device(), input.state.sequence_losses.size(), square_count())},
           chunks_{input, program_, memory_, *numbers_} {}
@@ -32,9 +50,9 @@ class Maker {
             Instruction const& instruction = program_.instructions[i];
             core::InstructionId const id{static_cast<std::int64_t>(i)};
             program::Queue const& queue = program_.queues[instruction.queue.index()];
-            if (queue.kind == program::QueueKind::compute)
-                executable.compute.push_back({id, program::to_string(instruction.operation),
-                                              instruction.after, calls(instruction, id)});
+            if (std::optional<kernels::StreamKind> const stream = stream_of(queue.kind))
+                executable.issued.push_back({id, *stream, program::to_string(instruction.operation),
+                                             instruction.after, calls(instruction, id)});
         }
         executable.transport = make_transport_queues(input_, program_, memory_, *numbers_);
         return executable;
@@ -53,23 +71,25 @@ class Maker {
     }
 
     std::vector<Call> calls(Instruction const& instruction, core::InstructionId id) {
+        UsedBuffers const used{program_, instruction, input_.regions};
         return std::visit(
             [&](auto const& op) -> std::vector<Call> {
                 using Op = std::decay_t<decltype(op)>;
-                if constexpr (std::is_base_of_v<program::Compute, Op> &&
-                              !std::is_same_v<Op, program::Recompute>) {
+                if constexpr (std::is_base_of_v<program::Compute, Op>) {
                     note_head(op);
                     return chunks_.make(op, instruction, id);
                 } else if constexpr (std::is_same_v<Op, program::MeasureGradients>) {
-                    return measure(memory_[op.bucket.index()]);
+                    return measure(memory_[op.bucket.index()], used);
                 } else if constexpr (std::is_same_v<Op, program::UpdateParameters>) {
-                    return update(memory_[op.bucket.index()]);
+                    return update(memory_[op.bucket.index()], used);
+                } else if constexpr (std::is_base_of_v<program::Copy, Op>) {
+                    return copy(op, used, std::is_same_v<Op, program::Fetch>);
                 } else if constexpr (std::is_same_v<Op, program::CountTokens>) {
                     Call call;
                     call.kind = Call::Kind::count_tokens;
                     return {call};
                 } else {
-                    EVENER_EXPECT(!"an instruction of another queue on the compute queue");
+                    EVENER_EXPECT(!"an instruction of the transport on a queue of the device");
                     return {};
                 }
             },
@@ -92,7 +112,27 @@ class Maker {
         return call;
     }
 
-    std::vector<Call> measure(BucketMemory const& memory) {
+    static Call copy_call(void* dst, void* src, std::int64_t bytes) {
+        Call call;
+        call.kind = Call::Kind::copy;
+        call.operands = {dst, src};
+        call.operand_count = 2;
+        call.bytes = bytes;
+        return call;
+    }
+
+    std::vector<Call> copy(program::Copy const& op, UsedBuffers const& used, bool fetch) const {
+        std::byte* home = used.in(program::Memory::pinned);
+        std::byte* const device = used.in(program::Memory::device);
+        if (op.kind == program::BufferKind::updated) { // the shard's part of the weights
+            BucketMemory const& memory = memory_[op.bucket.index()];
+            home += memory.weights_at(memory.shard.begin) - memory.weights;
+        }
+        return {fetch ? copy_call(device, home, op.bytes) : copy_call(home, device, op.bytes)};
+    }
+
+    std::vector<Call> measure(BucketMemory const& memory, UsedBuffers const& used) {
+        float* const reduced = used.reduced(memory.bucket->id);
         std::vector<Call> calls;
         for (program::Slice const& slice : program::slices_of(*memory.bucket, memory.shard)) {
             double* const square = numbers_->squares() + input_.state.squares.size();
@@ -100,18 +140,33 @@ class Maker {
             kernels::OperationShape shape;
             shape.kind = kernels::OperationKind::sum_squares;
             shape.sum_squares = {slice.elements()};
-            calls.push_back(
-                kernel(shape, {memory.reduced + (slice.offset - memory.shard.begin), square}));
+            calls.push_back(kernel(shape, {reduced + (slice.offset - memory.shard.begin), square}));
         }
+        if (memory.kept_gradient != nullptr)
+            calls.push_back(copy_call(memory.kept_gradient, reduced, 4 * memory.shard.size()));
         return calls;
     }
 
-    std::vector<Call> update(BucketMemory const& memory) {
-        std::vector<Call> calls(1);
-        calls.front().kind = Call::Kind::skip_if_not_finite;
+    /// Into the weights that computations read, or the buffer that goes to their home.
+    std::vector<Call> update(BucketMemory const& memory, UsedBuffers const& used) {
+        std::vector<Call> calls;
+        if (!input_.set.plan.interleaved_updates) { // else nothing may depend on the scalars
+            calls.emplace_back();
+            calls.back().kind = Call::Kind::skip_if_not_finite;
+        }
+        core::BucketId const bucket = memory.bucket->id;
+        std::int64_t const elements = memory.shard.size();
+        auto* const master =
+            reinterpret_cast<float*>(used.find(program::BufferKind::shards, bucket));
+        float* const reduced = used.reduced(bucket);
+        std::byte* const updated = used.find(program::BufferKind::updated, bucket);
+        std::byte* const weights =
+            updated != nullptr ? updated
+                               : used.find(program::BufferKind::weights, bucket) +
+                                     (memory.weights_at(memory.shard.begin) - memory.weights);
         for (program::Slice const& slice : program::slices_of(*memory.bucket, memory.shard)) {
             std::int64_t const begin = slice.offset - memory.shard.begin;
-            void* const weights = memory.weights_at(slice.offset);
+            void* const target = weights + begin * core::bytes_of(memory.type);
             void* const scalars = input_.model.parameter(slice.parameter).decayed
                                       ? numbers_->decayed()
                                       : numbers_->not_decayed();
@@ -119,12 +174,11 @@ class Maker {
             shape.kind = input_.adamw ? kernels::OperationKind::adamw : kernels::OperationKind::sgd;
             shape.optimizer = {slice.elements(), device::element_of(memory.type)};
             if (input_.adamw)
-                calls.push_back(kernel(shape, {memory.master + begin, memory.moment1 + begin,
-                                               memory.moment2 + begin, memory.reduced + begin,
-                                               weights, scalars}));
+                calls.push_back(kernel(shape, {master + begin, master + elements + begin,
+                                               master + 2 * elements + begin, reduced + begin,
+                                               target, scalars}));
             else
-                calls.push_back(kernel(
-                    shape, {memory.master + begin, memory.reduced + begin, weights, scalars}));
+                calls.push_back(kernel(shape, {master + begin, reduced + begin, target, scalars}));
         }
         return calls;
     }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A program made ready to run: every instruction of the compute queue as kernel calls with resolved
-// pointers, every other queue as tasks of the transport. Decides nothing: what is computed, in
-// which order and where it lies is the program's; this only looks it up.
+// A program made ready to run: every instruction of the compute and copy queues as calls with
+// resolved pointers, every other queue as tasks of the transport. Decides nothing: what is computed,
+// in which order and where it lies is the program's; this only looks it up.
 
 #include "comm/tasks.hpp"
 #include "model/chunk_layout.hpp"
 #include "program/program.hpp"
+#include "runtime/memory_map.hpp"
 #include "runtime/operation_cache.hpp"
 #include "runtime/shared_numbers.hpp"
 #include "runtime/step_state.hpp"
@@ -22,14 +23,15 @@ namespace evener::runtime {
 
 inline constexpr std::size_t most_operands = 6;
 
-/// One step of a compute instruction.
+/// One step of an issued instruction.
 struct Call {
     enum class Kind : std::uint8_t {
         kernel,
         load_inputs,
         load_targets,
-        select_row,         ///< one row of operands[0], at the session's position, to operands[1]
-        count_tokens,       ///< of the next step
+        copy,         ///< `bytes` to operands[0] from operands[1], on the instruction's stream
+        select_row,   ///< one row of operands[0], at the session's position, to operands[1]
+        count_tokens, ///< of the next step
         skip_if_not_finite, ///< the rest of the instruction is left out then
     };
 
@@ -39,7 +41,7 @@ struct Call {
     std::size_t operand_count = 0;
     core::Range sequences;   ///< of loads
     void* staging = nullptr; ///< of loads: pinned, on devices with a memory of their own
-    std::int64_t bytes = 0;  ///< of a selected row
+    std::int64_t bytes = 0;  ///< of a copy or a selected row
     /// Where its time is counted: one of the rank's clock bins, -1 = nowhere; and for how much.
     std::int32_t bin = -1;
     double amount = 0;
@@ -54,8 +56,10 @@ inline std::int32_t boundary_bin(model::Model const& model) {
     return static_cast<std::int32_t>(3 * model.layer_count());
 }
 
-struct ComputeInstruction {
+/// What the compute thread runs itself or, on a device with a memory of its own, enqueues.
+struct IssuedInstruction {
     core::InstructionId id;
+    kernels::StreamKind stream = kernels::StreamKind::compute;
     std::string name; ///< for messages: "backward chunk=1 microbatch=3 ..."
     std::vector<core::InstructionId> after;
     std::vector<Call> calls;
@@ -65,7 +69,7 @@ struct ComputeInstruction {
 enum class HeadOutput : std::uint8_t { losses, logits };
 
 struct Executable {
-    std::vector<ComputeInstruction> compute; ///< in queue order
+    std::vector<IssuedInstruction> issued; ///< in list order
     std::vector<comm::TransportQueue> transport;
     std::size_t instructions = 0;                 ///< of the program, for the board
     void* workspace = nullptr;                    ///< of the device's operations
@@ -77,7 +81,8 @@ struct ExecutableInput {
     core::RankId rank;
     model::Model const& model;
     OperationCache& cache;
-    std::byte* arena = nullptr;
+    Regions regions;
+    std::byte* kept_gradients = nullptr;     ///< see map_buckets
     std::int64_t device_workspace_bytes = 0; ///< what lowering was told for this rank
     StepState& state;                        ///< must outlive the executable
     bool adamw = true;                       ///< else SGD

@@ -32,7 +32,7 @@ float* state_of(BucketMemory const& memory, std::string_view kind) {
     if (kind == checkpoints::kind_moment2)
         return memory.moment2;
     if (kind == kind_gradients)
-        return memory.reduced;
+        return memory.kept_gradient;
     return nullptr;
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/session.hpp"
 
 #include "runtime/delays.hpp"
+#include "runtime/issuer.hpp"
 
 #include <fmt/format.h>
 #include <sys/prctl.h>
@@ -25,6 +26,9 @@ Session::Session(SessionInput input)
         logits_.resize(static_cast<std::size_t>(model_.config().vocabulary));
         shared_logits_ = device::Allocation::shared(cache_.device(), 4 * std::ssize(logits_));
     }
+    if (input.keep_gradients && train_set_)
+        kept_gradients_ =
+            device::Allocation::shared(cache_.device(), kept_gradient_bytes(*train_set_, rank_));
     if (train_set_) {
         train_.emplace();
         train_->state = &state_;
@@ -53,7 +57,7 @@ void Session::make_arena() {
 }
 
 void Session::make_executables() {
-    memory_ = map_buckets(sets(), rank_, arena_->at(0));
+    memory_ = map_buckets(sets(), rank_, regions(), kept_gradients_.data());
     if (train_set_)
         train_->executable = executable_of(*train_set_, state_);
     evaluate_.executable = executable_of(evaluate_set_, evaluate_state_);
@@ -81,7 +85,7 @@ void Session::stage() {
     std::vector<Call*> loads;
     for (Executable* const executable : executables) {
         lists.push_back(&executable->transport);
-        for (ComputeInstruction& instruction : executable->compute)
+        for (IssuedInstruction& instruction : executable->issued)
             for (Call& call : instruction.calls)
                 if (call.kind == Call::Kind::load_inputs || call.kind == Call::Kind::load_targets)
                     loads.push_back(&call);
@@ -104,7 +108,8 @@ Executable Session::executable_of(program::ProgramSet const& set, StepState& sta
                             .rank = rank_,
                             .model = model_,
                             .cache = cache_,
-                            .arena = arena_->at(0),
+                            .regions = regions(),
+                            .kept_gradients = kept_gradients_.data(),
                             .device_workspace_bytes = options_.device_workspace_bytes,
                             .state = state,
                             .adamw = options_.adamw,
@@ -158,26 +163,30 @@ void Session::run(Pass& pass, TokenSource const& tokens) {
 }
 
 void Session::run_instructions(Pass& pass, TokenSource const& tokens) {
-    for (std::size_t place = 0; place < pass.executable.compute.size(); ++place) {
-        ComputeInstruction const& instruction = pass.executable.compute[place];
-        transport_.wait(instruction.after);
-        random_delay();
-        pass.board->start(instruction.id);
-        try {
-            if (!pass.rehearsal_seconds.empty())
+    Issuer issuer{pass.executable.issued, transport_, *pass.board,
+                  [&](std::size_t place) { issue(pass, place, tokens); }};
+    issuer.run();
+}
+
+void Session::issue(Pass& pass, std::size_t place, TokenSource const& tokens) {
+    IssuedInstruction const& instruction = pass.executable.issued[place];
+    random_delay();
+    pass.board->start(instruction.id);
+    try {
+        if (!pass.rehearsal_seconds.empty()) {
+            if (instruction.stream == kernels::StreamKind::compute)
                 sleep_instead(pass, instruction.id);
-            else if (pass.device)
-                enqueue(pass, place, tokens);
-            else
-                execute(pass, instruction, tokens);
-        } catch (core::DeviceError const& error) {
-            throw core::DeviceError{error.device_code(), error.fatal(),
-                                    fmt::format("instruction {} ({}): {}", instruction.id.value,
-                                                instruction.name, error.what())};
-        }
-        random_delay();
-        transport_.publish(instruction.id);
+        } else if (pass.device)
+            enqueue(pass, place, tokens);
+        else
+            execute(pass, instruction, tokens);
+    } catch (core::DeviceError const& error) {
+        throw core::DeviceError{error.device_code(), error.fatal(),
+                                fmt::format("instruction {} ({}): {}", instruction.id.value,
+                                            instruction.name, error.what())};
     }
+    random_delay();
+    transport_.publish(instruction.id);
 }
 
 void Session::sleep_instead(Pass const& pass, core::InstructionId id) const {
@@ -185,8 +194,7 @@ void Session::sleep_instead(Pass const& pass, core::InstructionId id) const {
     std::this_thread::sleep_for(std::chrono::duration<double>(pass.rehearsal_seconds[id.index()]));
 }
 
-void Session::execute(Pass& pass, ComputeInstruction const& instruction,
-                      TokenSource const& tokens) {
+void Session::execute(Pass& pass, IssuedInstruction const& instruction, TokenSource const& tokens) {
     using Clock = std::chrono::steady_clock;
     Clock::time_point before = Clock::now();
     for (Call const& next : instruction.calls) {
@@ -203,20 +211,25 @@ void Session::execute(Pass& pass, ComputeInstruction const& instruction,
 
 /// The same calls, enqueued: their times come from events.
 void Session::enqueue(Pass& pass, std::size_t place, TokenSource const& tokens) {
-    ComputeInstruction const& instruction = pass.executable.compute[place];
-    pass.device->begin(place, instruction);
+    IssuedInstruction const& instruction = pass.executable.issued[place];
+    pass.device->begin(place);
     for (std::size_t i = 0; i < instruction.calls.size(); ++i) {
         Call const& next = instruction.calls[i];
         if (passes_over(pass, next))
             break;
-        call(pass, next, tokens);
+        if (next.kind == Call::Kind::copy)
+            cache_.device().copy(instruction.stream, next.operands[0], next.operands[1],
+                                 next.bytes);
+        else
+            call(pass, next, tokens);
         bool const last = i + 1 == instruction.calls.size();
         if (next.bin >= 0)
             clock_[static_cast<std::size_t>(next.bin)] += {0, next.amount};
-        if (last || instruction.calls[i + 1].bin != next.bin)
+        if (instruction.stream == kernels::StreamKind::compute &&
+            (last || instruction.calls[i + 1].bin != next.bin))
             pass.device->mark(next.bin);
     }
-    pass.device->end(place, instruction);
+    pass.device->end(place);
 }
 
 /// Whether the rest of the instruction is left out.
@@ -235,6 +248,9 @@ void Session::call(Pass& pass, Call const& call, TokenSource const& tokens) {
     case Call::Kind::load_inputs:
     case Call::Kind::load_targets:
         load(pass, call, tokens);
+        break;
+    case Call::Kind::copy:
+        std::memcpy(call.operands[0], call.operands[1], static_cast<std::size_t>(call.bytes));
         break;
     case Call::Kind::select_row:
         device::enqueue_copy(cache_.device(), call.operands[1],

@@ -29,6 +29,7 @@ struct SessionInput {
     device::ArenaOptions arena;
     bool adamw = true;
     HeadOutput head = HeadOutput::losses; ///< of the evaluation
+    bool keep_gradients = false;          ///< copies of the reduced gradients, for BucketMemory
     /// A rehearsal: seconds by instruction of this rank's training program, which the instructions
     /// of the compute queue then sleep instead of computing. Messages and waits are real.
     std::vector<double> rehearsal_seconds = {};
@@ -93,10 +94,12 @@ class Session {
     void make_executables();
     void prepare(Pass& pass);
     void stage();
+    Regions regions() const { return {arena_->at(0), nullptr}; }
     void run_instructions(Pass& pass, TokenSource const& tokens);
+    void issue(Pass& pass, std::size_t place, TokenSource const& tokens);
     bool passes_over(Pass const& pass, Call const& call) const;
     void run(Pass& pass, TokenSource const& tokens);
-    void execute(Pass& pass, ComputeInstruction const& instruction, TokenSource const& tokens);
+    void execute(Pass& pass, IssuedInstruction const& instruction, TokenSource const& tokens);
     void enqueue(Pass& pass, std::size_t place, TokenSource const& tokens);
     void sleep_instead(Pass const& pass, core::InstructionId id) const;
     void call(Pass& pass, Call const& call, TokenSource const& tokens);
@@ -118,6 +121,7 @@ class Session {
     std::vector<float> logits_;
     DeviceStaging staging_;
     device::Allocation token_staging_;
+    device::Allocation kept_gradients_;
     std::vector<BucketMemory> memory_;
     std::optional<Pass> train_;
     Pass evaluate_;

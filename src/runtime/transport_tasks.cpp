@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/transport_tasks.hpp"
 
+#include <optional>
+
 namespace evener::runtime {
 
 using program::Instruction;
@@ -21,8 +23,9 @@ struct MakeWork {
     Instruction const& instruction;
     SharedNumbers const& numbers;
 
+    UsedBuffers used() const { return {program, instruction, input.regions}; }
     std::byte* buffer() const {
-        return input.arena + program.buffers[instruction.uses.front().buffer.index()].offset;
+        return input.regions.of(program.buffers[instruction.uses.front().buffer.index()]);
     }
     std::int64_t tag(program::Message const& op) const {
         return program::message_tag(op, input.set.plan.microbatch_count());
@@ -58,22 +61,28 @@ struct MakeWork {
         comm::ReduceTask task;
         task.contributors = own.bucket->holders;
         task.shards = parts(*own.bucket);
-        task.gradient = own.gradients;
-        task.reduced = own.reduced;
+        task.gradient =
+            reinterpret_cast<float*>(used().find(program::BufferKind::gradients, op.bucket));
+        task.reduced =
+            reinterpret_cast<float*>(used().find(program::BufferKind::reduced, op.bucket));
         task.tag = 2 * op.bucket.value + 1;
         return task;
     }
     comm::Work operator()(program::ReduceScalars const&) const {
         StepState* const state = &input.state;
         SharedNumbers const* const shared = &numbers;
+        // Updates that are interleaved wait for no scalars and may be reading them now.
+        bool const clips = !input.set.plan.interleaved_updates;
         return comm::ScalarsTask{
             [state, shared] {
                 shared->take(*state);
                 return contribution(*state);
             },
             [](std::vector<std::vector<std::byte>> const& all) { return combine(all); },
-            [state, shared](std::span<std::byte const> bytes) {
+            [state, shared, clips](std::span<std::byte const> bytes) {
                 state->scalars = decode_scalars(bytes);
+                if (!clips)
+                    return;
                 float const clip = clip_factor(state->scalars, state->clip_norm);
                 state->decayed.grad_scale = clip;
                 state->not_decayed.grad_scale = clip;
@@ -87,19 +96,21 @@ struct MakeWork {
     }
 };
 
-comm::TransportQueue::Kind kind_of(QueueKind kind) {
+/// None of the queues that the compute thread works on.
+std::optional<comm::TransportQueue::Kind> kind_of(QueueKind kind) {
     switch (kind) {
     case QueueKind::send:
         return comm::TransportQueue::Kind::send;
     case QueueKind::receive:
         return comm::TransportQueue::Kind::receive;
     case QueueKind::collective:
+        return comm::TransportQueue::Kind::collective;
     case QueueKind::compute:
     case QueueKind::copy_in:
     case QueueKind::copy_out:
         break;
     }
-    return comm::TransportQueue::Kind::collective;
+    return std::nullopt;
 }
 
 } // namespace
@@ -110,10 +121,11 @@ std::vector<comm::TransportQueue> make_transport_queues(ExecutableInput const& i
                                                         SharedNumbers const& numbers) {
     std::vector<comm::TransportQueue> queues;
     for (std::size_t q = 0; q < program.queues.size(); ++q) {
-        if (program.queues[q].kind == QueueKind::compute)
+        std::optional<comm::TransportQueue::Kind> const kind = kind_of(program.queues[q].kind);
+        if (!kind)
             continue;
         comm::TransportQueue& queue = queues.emplace_back();
-        queue.kind = kind_of(program.queues[q].kind);
+        queue.kind = *kind;
         for (std::size_t i = 0; i < program.instructions.size(); ++i) {
             Instruction const& instruction = program.instructions[i];
             if (instruction.queue.index() != q)
