@@ -121,7 +121,8 @@ class RankLowering {
             lower_forward(item, compute, layout);
             return;
         }
-        if (draft_.chunk(work.chunk).recompute && work.kind != WorkKind::backward_weight)
+        if (draft_.chunk(work.chunk).recompute && work.kind != WorkKind::backward_weight &&
+            layout.kept_bytes > 0)
             lower_recompute(item, compute, layout);
         lower_backward(item, compute, layout);
     }
