@@ -233,16 +233,19 @@ class BufferCheck {
                             wanted.buffer.microbatch.value, wanted.buffer.bucket.value,
                             wanted.buffer.peer.value, wanted.buffer.slot));
         // A link may have any number of buffers at either end, all else there is once.
-        std::vector<bool> taken(wanted.found.size());
+        std::vector<BufferId> taken(wanted.found.size());
         for (BufferId const id : wanted.found) {
             Buffer const& buffer = program_.buffers[id.index()];
             std::int64_t const slot = is_of_link(buffer) ? buffer.slot : 0;
-            if (slot >= 0 && slot < std::ssize(taken) && !taken[static_cast<std::size_t>(slot)])
-                taken[static_cast<std::size_t>(slot)] = true;
+            if (slot < 0 || slot >= std::ssize(taken))
+                context_.report(rank_, id,
+                                fmt::format("has the slot {} (there are {})", slot, taken.size()));
+            else if (BufferId& other = taken[static_cast<std::size_t>(slot)]; other.valid())
+                context_.report(rank_, id,
+                                fmt::format("is one too many or has the wrong slot {}, like {}",
+                                            buffer.slot, context_.name(rank_, other)));
             else
-                context_.report(
-                    rank_, id,
-                    fmt::format("is one too many or has the wrong slot {}", buffer.slot));
+                other = id;
         }
     }
 
