@@ -90,11 +90,12 @@ bool does_the_same(Subject const& subject, program::ProgramSet const& mutant) {
 // The control of the test above: if verify forgot one of its checks, mutants would be accepted that
 // do something else, and the runs would show it.
 TEST(Mutants, AreSeenByTheRunsWhenACheckIsLeftOut) {
-    std::array<Check, 6> checks{{
+    std::array<Check, 7> checks{{
         {"deadlock", {"deadlock:"}},
         {"order", {"may start before"}},
         {"contents", {"overwrites", "has no content then", "does not end its content"}},
         {"writers", {"finds in"}},
+        {"copies", {" moves "}},
         {"buffers", {"has no business", "does not read", "does not write", "does not update"}},
         {"work", {"is missing", "nothing clears", "no such work", "times in the program"}},
     }};

@@ -76,8 +76,17 @@ class Mutation {
     }
 
     void say(std::string what) { mutant_.what = std::move(what); }
+    /// Copies and recomputations more often than their number would have it.
     std::size_t pick_instruction() {
-        std::size_t const i = random_.index(program().instructions.size());
+        auto const& list = program().instructions;
+        std::vector<std::size_t> levers;
+        for (std::size_t i = 0; i < list.size(); ++i)
+            if (std::holds_alternative<program::Fetch>(list[i].operation) ||
+                std::holds_alternative<program::Evict>(list[i].operation) ||
+                std::holds_alternative<program::Recompute>(list[i].operation))
+                levers.push_back(i);
+        std::size_t const i = !levers.empty() && random_.chance(30) ? random_.pick(levers)
+                                                                    : random_.index(list.size());
         touched_ = {i};
         return i;
     }
@@ -288,6 +297,27 @@ class Mutation {
             return shift(op.sequences);
         }
     }
+    bool change_copy(program::Copy& op) {
+        switch (random_.index(5)) {
+        case 0:
+            op.bytes += random_.chance(50) ? 4 : -4;
+            return true;
+        case 1: {
+            auto const kind = static_cast<BufferKind>(random_.index(program::buffer_kind_count));
+            bool const other = op.kind != kind;
+            op.kind = kind;
+            return other;
+        }
+        case 2:
+            op.slot += random_.chance(50) ? 1 : -1;
+            return true;
+        default:
+            if (op.bucket.valid())
+                return retarget(op.bucket, std::ssize(sound_.buckets));
+            return random_.chance(50) ? retarget(op.chunk, std::ssize(sound_.plan.chunks))
+                                      : retarget(op.microbatch, sound_.plan.microbatch_count());
+        }
+    }
     bool change(program::Forward& op) {
         if (random_.chance(80))
             return change_compute(op);
@@ -300,6 +330,8 @@ class Mutation {
     bool change(program::BackwardWeight& op) { return change_clears(op, op.clears); }
     bool change(program::Send& op) { return change_message(op); }
     bool change(program::Receive& op) { return change_message(op); }
+    bool change(program::Fetch& op) { return change_copy(op); }
+    bool change(program::Evict& op) { return change_copy(op); }
     bool change(program::CountTokens&) { return false; }
     bool change(program::ReduceScalars&) { return false; }
     template <class Op>
@@ -313,11 +345,27 @@ class Mutation {
         auto& buffers = program().buffers;
         std::size_t const b = random_.index(buffers.size());
         std::int64_t const step = 64 * random_.integer(1, 4) * (random_.chance(50) ? 1 : -1);
-        switch (random_.index(5)) {
-        case 0:
-            program().arena_bytes += step;
-            say(fmt::format("rank {}: arena larger by {}", rank_, step));
-            return touch_last_buffer();
+        switch (random_.index(6)) {
+        case 0: {
+            bool const device = program().pinned_bytes == 0 || random_.chance(50);
+            (device ? program().arena_bytes : program().pinned_bytes) += step;
+            auto const memory = device ? program::Memory::device : program::Memory::pinned;
+            say(fmt::format("rank {}: {} memory larger by {}", rank_, program::name_of(memory),
+                            step));
+            return touch_all_of(memory);
+        }
+        case 5:
+            if (program().pinned_bytes == 0 || random_.chance(50)) {
+                buffers[b].slot += random_.chance(50) ? 1 : -1;
+                say(fmt::format("rank {}: buffer {} has slot {}", rank_, b, buffers[b].slot));
+            } else {
+                buffers[b].memory = buffers[b].memory == program::Memory::device
+                                        ? program::Memory::pinned
+                                        : program::Memory::device;
+                say(fmt::format("rank {}: buffer {} in {} memory", rank_, b,
+                                program::name_of(buffers[b].memory)));
+            }
+            break;
         case 1:
         case 2:
             buffers[b].offset += random_.chance(10) ? 4 : step;
@@ -349,22 +397,18 @@ class Mutation {
                     touched_.push_back(i);
     }
 
-    void touch_last_buffer() {
-        auto const& buffers = sound_.programs[rank_].buffers;
-        std::size_t last = 0;
-        for (std::size_t b = 0; b < buffers.size(); ++b)
-            if (buffers[b].bytes > 0 &&
-                buffers[b].offset + buffers[b].bytes > buffers[last].offset + buffers[last].bytes)
-                last = b;
-        touch_buffer(last);
+    /// Wherever the region ends it is a buffer of the same memory that says so.
+    void touch_all_of(program::Memory memory) {
+        touched_.clear();
+        mutant_.names.push_back(fmt::format("{} memory", program::name_of(memory)));
     }
 
     // --- names
 
-    /// Workspace and weights are shared by too many to say anything.
+    /// Workspace and weights that stay are shared by too many to say anything.
     bool telling(Program const& program, core::BufferId buffer) const {
-        BufferKind const kind = program.buffers[buffer.index()].kind;
-        return kind != BufferKind::workspace && kind != BufferKind::weights;
+        program::Buffer const& b = program.buffers[buffer.index()];
+        return b.kind != BufferKind::workspace && (b.kind != BufferKind::weights || !b.persistent);
     }
 
     bool related(Program const& program, std::size_t a, std::size_t b) const {

@@ -18,14 +18,25 @@ struct Subject {
     program::Plan plan;
     model::Model model;
     std::vector<std::int64_t> workspaces;
-    std::string schedule; ///< its name
+    program::Schedule order;
     program::ProgramSet set;
 
     Subject(support::RandomCase const& random_case, program::ProgramKind kind,
-            std::vector<std::int64_t> device_workspaces, program::Schedule const& order)
+            std::vector<std::int64_t> device_workspaces, program::Schedule schedule)
         : plan{random_case.plan}, model{random_case.config},
-          workspaces{std::move(device_workspaces)}, schedule{order.name} {
+          workspaces{std::move(device_workspaces)}, order{std::move(schedule)} {
         set = lower(plan, model, order, {.kind = kind, .device_workspace_bytes = workspaces});
+    }
+
+    /// The same work in the same order, without offload and recomputation, updates at the end.
+    program::ProgramSet without_levers() const {
+        program::Plan plain = plan;
+        for (program::Group& group : plain.groups)
+            group.offload = {};
+        for (program::Chunk& chunk : plain.chunks)
+            chunk.recompute = false;
+        plain.interleaved_updates = false;
+        return lower(plain, model, order, {.kind = set.kind, .device_workspace_bytes = workspaces});
     }
 
     std::vector<Problem> verify(program::ProgramSet const& programs) const {
@@ -43,6 +54,7 @@ struct Subject {
 };
 
 inline Subject random_subject(support::Random& random) {
+    support::Random levers{~support::Random{random}.bits()}; // a stream of its own
     support::RandomCase random_case =
         random.chance(50) ? support::random_looped_case(random) : support::random_case(random);
     std::vector<std::int64_t> workspaces;
@@ -55,7 +67,9 @@ inline Subject random_subject(support::Random& random) {
         random_case.plan.receive_buffers = 0; // few may not do for any order
         schedule = support::edited(random, random_case.plan, std::move(schedule), 8);
     }
-    return Subject{random_case, kind, workspaces, schedule};
+    if (levers.chance(60))
+        support::add_levers(levers, random_case.plan);
+    return Subject{random_case, kind, workspaces, std::move(schedule)};
 }
 
 } // namespace evener::schedule

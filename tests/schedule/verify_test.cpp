@@ -11,6 +11,7 @@
 #include <ctime>
 #include <functional>
 #include <map>
+#include <set>
 
 namespace evener::schedule {
 namespace {
@@ -81,7 +82,49 @@ void remove(Program& program, std::size_t at) {
     }
 }
 
+/// What the programs copy and compute again, counted over many plans.
+struct LeverCount {
+    std::map<std::string, int> programs; ///< by kind of copy: how many sets have one
+    int recomputed = 0, interleaved = 0, mixed = 0;
+
+    void add(Subject const& subject) {
+        std::set<std::string> kinds;
+        bool recomputes = false;
+        for (Program const& program : subject.set.programs)
+            for (program::Instruction const& instruction : program.instructions) {
+                if (auto const* fetch = std::get_if<program::Fetch>(&instruction.operation))
+                    kinds.insert(fmt::format("fetch {}", program::name_of(fetch->kind)));
+                if (auto const* evict = std::get_if<program::Evict>(&instruction.operation))
+                    kinds.insert(fmt::format("evict {}", program::name_of(evict->kind)));
+                recomputes |= std::holds_alternative<program::Recompute>(instruction.operation);
+            }
+        for (std::string const& kind : kinds)
+            ++programs[kind];
+        recomputed += recomputes;
+        interleaved += subject.plan.interleaved_updates;
+        mixed += std::any_of(subject.plan.groups.begin(), subject.plan.groups.end(),
+                             [](program::Group const& group) {
+                                 auto const& own = group.own_memory;
+                                 return group.offload.any() &&
+                                        std::count(own.begin(), own.end(), true) > 0 &&
+                                        std::count(own.begin(), own.end(), false) > 0;
+                             });
+    }
+
+    void check() const {
+        fmt::print("{} recompute, {} interleave updates, {} offload on a part of a group",
+                   recomputed, interleaved, mixed);
+        for (auto const& [kind, count] : programs)
+            fmt::print(", {} {}", count, kind);
+        fmt::print("\n");
+        EXPECT_EQ(programs.size(), 11u); // 5 kinds are fetched, 6 evicted
+        for (int const count : {recomputed, interleaved, mixed})
+            EXPECT_GT(count, 0);
+    }
+};
+
 TEST(Verify, AcceptsLoweredProgramsAndAllRunsOfThemAgree) {
+    LeverCount levers;
     int unequal = 0, zero_shares = 0, dealt = 0, tied = 0, looped = 0, split = 0, ragged = 0;
     std::map<std::string, int> schedules;
     int v_placed = 0;
@@ -91,6 +134,10 @@ TEST(Verify, AcceptsLoweredProgramsAndAllRunsOfThemAgree) {
         Subject const subject = random_subject(random);
         ASSERT_EQ(all_messages(subject.verify(subject.set)), "") << "EVENER_TEST_SEED=" << seed;
         ASSERT_TRUE(subject.same_result(subject.set, 20)) << "EVENER_TEST_SEED=" << seed;
+        program::ProgramSet plain = subject.without_levers();
+        plain.plan.interleaved_updates = subject.plan.interleaved_updates;
+        ASSERT_TRUE(subject.same_result(plain, 1)) << "EVENER_TEST_SEED=" << seed;
+        levers.add(subject);
         program::Plan const& plan = subject.plan;
         auto const any = [&](auto const& test) {
             return std::any_of(plan.groups.begin(), plan.groups.end(), test);
@@ -105,7 +152,7 @@ TEST(Verify, AcceptsLoweredProgramsAndAllRunsOfThemAgree) {
             return g.dispatch == program::Dispatch::dealt && g.ranks.size() > 1;
         });
         tied += subject.model.config().tied_embeddings && plan.groups.size() > 1;
-        ++schedules[subject.schedule];
+        ++schedules[subject.order.name];
         v_placed += plan.groups.size() > 1 && generator_problem(plan, "zb-v").empty();
         looped += plan.chunks.size() > plan.groups.size();
         split += plan.split_backward;
@@ -119,6 +166,7 @@ TEST(Verify, AcceptsLoweredProgramsAndAllRunsOfThemAgree) {
         EXPECT_GT(count, 0);
     if (seeds.size() >= 100) { // rarer
         EXPECT_GT(v_placed, 0);
+        levers.check();
     }
     for (auto const& [name, count] : schedules)
         fmt::print("{} {}, ", count, name);

@@ -148,4 +148,17 @@ RandomCase random_looped_case(Random& random, int max_ranks) {
     return result;
 }
 
+void add_levers(Random& random, program::Plan& plan) {
+    for (program::Group& group : plan.groups) {
+        if (random.chance(80))
+            for (std::size_t member = 0; member < group.ranks.size(); ++member)
+                group.own_memory.push_back(random.chance(75));
+        group.offload = {random.chance(60), random.chance(60), random.chance(60)};
+    }
+    bool const all = random.chance(20);
+    for (program::Chunk& chunk : plan.chunks)
+        chunk.recompute = all || random.chance(40);
+    plan.interleaved_updates = random.chance(35);
+}
+
 } // namespace evener::support

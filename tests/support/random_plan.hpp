@@ -50,4 +50,8 @@ RandomCase random_case(Random& random, int max_ranks = 6);
 /// there are for it. Receive buffers are up to lowering.
 RandomCase random_looped_case(Random& random, int max_ranks = 4);
 
+/// Lets groups offload (with and without a device memory of their own, by member), chunks be computed
+/// again, updates follow their reduction. Draws nothing that changes other parts of the plan.
+void add_levers(Random& random, program::Plan& plan);
+
 } // namespace evener::support

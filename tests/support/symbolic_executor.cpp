@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 #include <queue>
 #include <tuple>
@@ -51,10 +52,7 @@ struct Step {
     }
 };
 
-struct RankMemory {
-    SymbolicMemory arena;
-    SymbolicMemory host;
-};
+using RankMemory = std::array<SymbolicMemory, space_count>; ///< by Space
 
 class Run {
   public:
@@ -175,25 +173,32 @@ class Run {
     }
     static std::uint64_t weights_from(std::uint64_t shard) { return combine(12, shard); }
 
+    static std::size_t space_of(program::Buffer const& buffer) {
+        return static_cast<std::size_t>(buffer.memory == program::Memory::device ? Space::device
+                                                                                 : Space::pinned);
+    }
+
     /// A step begins with right masters and right weights of the own shard; the rest is old.
     void fill_memory() {
         for (Program const& program : set_.programs) {
             memory_.push_back({SymbolicMemory{garbage(program.rank, 1)},
+                               SymbolicMemory{garbage(program.rank, 3)},
                                SymbolicMemory{garbage(program.rank, 2)}});
             for (program::Buffer const& buffer : program.buffers) {
-                if (!buffer.bucket.valid() || buffer.bucket.index() >= set_.buckets.size())
+                if (!buffer.persistent || !buffer.bucket.valid() ||
+                    buffer.bucket.index() >= set_.buckets.size())
                     continue;
                 Bucket const& bucket = set_.buckets[buffer.bucket.index()];
                 core::Range const own = bucket.shard_of(program.rank);
                 if (own.empty())
                     continue;
                 std::uint64_t const shard = initial_shard(bucket, program.rank);
-                SymbolicMemory& arena = memory_.back().arena;
+                SymbolicMemory& home = memory_.back()[space_of(buffer)];
                 if (buffer.kind == program::BufferKind::shards) {
-                    arena.write(buffer.offset, buffer.bytes, shard);
+                    home.write(buffer.offset, buffer.bytes, shard);
                 } else if (buffer.kind == program::BufferKind::weights) {
                     auto const [from, bytes] = Footprints::weights_piece(bucket, program.rank, own);
-                    arena.write(buffer.offset + from, bytes, weights_from(shard));
+                    home.write(buffer.offset + from, bytes, weights_from(shard));
                 }
             }
         }
@@ -268,8 +273,7 @@ class Run {
     }
 
     SymbolicMemory& memory(State const& state, Operand const& operand) {
-        RankMemory& memory = memory_[state.rank.index()];
-        return operand.space == Space::arena ? memory.arena : memory.host;
+        return memory_[state.rank.index()][static_cast<std::size_t>(operand.space)];
     }
     void write(State const& state, Operand const& operand, std::uint64_t value) {
         memory(state, operand).write(operand.offset, operand.bytes, value);
@@ -277,8 +281,11 @@ class Run {
     /// Never the same in two runs.
     std::uint64_t poison() { return combine(combine(seed_, 0xbad), numbers_++); }
 
+    static bool is_input(Operand const& operand) {
+        return operand.role == Role::input || operand.role == Role::recalled;
+    }
     static bool is_read(Operand const& operand) {
-        return operand.role == Role::input || operand.role == Role::change ||
+        return is_input(operand) || operand.role == Role::change ||
                (operand.role == Role::gradient && !operand.clears);
     }
 
@@ -302,7 +309,7 @@ class Run {
     void read(State& state, std::size_t k) {
         Operand const& operand = state.print.operands[k];
         state.values[k] = memory(state, operand).read(operand.offset, operand.bytes);
-        if (operand.role != Role::input)
+        if (!is_input(operand))
             write(state, operand, poison());
         --state.reads_left;
     }
@@ -320,6 +327,9 @@ class Run {
             end_sum(state);
         else if (std::holds_alternative<program::UpdateParameters>(operation))
             end_update(state);
+        else if (std::holds_alternative<program::Fetch>(operation) ||
+                 std::holds_alternative<program::Evict>(operation))
+            end_copy(state);
         else
             end_compute(state);
     }
@@ -352,8 +362,7 @@ class Run {
                         pieces.push_back(piece(states_[other], bucket));
         std::size_t next = 0;
         for (Operand const& operand : state.print.operands) {
-            if (operand.space == Space::arena && operand.role == Role::input &&
-                Footprints::has_mixed_types(bucket))
+            if (operand.role == Role::input && Footprints::has_mixed_types(bucket))
                 continue; // the masters
             if (operand.role == Role::output && next < pieces.size())
                 write(state, operand, pieces[next]);
@@ -394,6 +403,12 @@ class Run {
                 write(state, operand, weights_from(shard));
     }
 
+    void end_copy(State& state) {
+        for (Operand const& operand : state.print.operands)
+            if (operand.role == Role::output)
+                write(state, operand, state.values.front());
+    }
+
     void end_compute(State& state) {
         for (std::size_t k = 0; k < state.print.operands.size(); ++k) {
             Operand const& operand = state.print.operands[k];
@@ -406,6 +421,8 @@ class Run {
             std::uint64_t const value = combine(inputs, operand.label);
             if (operand.role == Role::gradient)
                 write(state, operand, (operand.clears ? 0 : state.values[k]) + value);
+            else if (operand.role == Role::saved)
+                write(state, operand, inputs_sum(state, [](Operand const& o) { return o.saved; }));
             else if (operand.role == Role::output || operand.role == Role::change)
                 write(state, operand, value);
         }
@@ -419,24 +436,39 @@ class Run {
                 fmt::format("the workspace of rank {} was written to", state.rank.value));
     }
 
-    std::uint64_t inputs_hash(State const& state, bool with_changes) const {
+    template <class Test>
+    static std::uint64_t inputs_sum(State const& state, Test const& counts) {
         std::uint64_t sum = 0;
         for (std::size_t k = 0; k < state.print.operands.size(); ++k) {
             Operand const& operand = state.print.operands[k];
-            if (operand.role == Role::input || (with_changes && operand.role == Role::change))
+            if (operand.role == Role::recalled)
+                sum += state.values[k];
+            else if (is_read(operand) && operand.role != Role::gradient && counts(operand))
                 sum += combine(operand.label, state.values[k]);
         }
-        return combine(state.print.operation, sum);
+        return sum;
+    }
+
+    std::uint64_t inputs_hash(State const& state, bool with_changes) const {
+        return combine(state.print.operation, inputs_sum(state, [&](Operand const& operand) {
+                           return with_changes || operand.role == Role::input;
+                       }));
     }
 
     std::uint64_t final_hash() const {
         std::uint64_t hash = 0;
         for (Program const& program : set_.programs) {
             RankMemory const& memory = memory_[program.rank.index()];
-            hash = combine(hash, memory.host.read(HostAddresses::sums, 1));
+            hash = combine(hash, memory[static_cast<std::size_t>(Space::scalars)].read(
+                                     ScalarAddresses::sums, 1));
+            // By kind and bucket: the same for programs that keep them elsewhere.
+            std::map<std::pair<program::BufferKind, core::BucketId>, std::uint64_t> kept;
             for (program::Buffer const& buffer : program.buffers)
                 if (buffer.persistent)
-                    hash = combine(hash, memory.arena.read(buffer.offset, buffer.bytes));
+                    kept[{buffer.kind, buffer.bucket}] =
+                        memory[space_of(buffer)].read(buffer.offset, buffer.bytes);
+            for (auto const& [name, value] : kept)
+                hash = combine(hash, value);
         }
         return hash;
     }

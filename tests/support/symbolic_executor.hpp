@@ -3,9 +3,13 @@
 
 // Runs a set of programs on symbols instead of tensors, with random delays on every stream: what
 // verify proves, this tries out. It shares no code with verify. Queues, waits, synchronous sends
-// and collectives follow program/program.hpp; memory is one arena per rank. Each input is read at a
+// and collectives follow program/program.hpp; memory is an arena and a pinned region
+// per rank. Each input is read at a
 // random moment between start and end; outputs are poisoned at the start and right at the end; what
 // was never written differs from seed to seed. So a race gives another result for some seed.
+//
+// Programs of one plan with and without offload or recomputation give the same hash; with interleaved
+// updates (as `set.plan` says it) updates take nothing from the scalars.
 //
 // As in the runtime, the message in a received buffer is that of the last Receive before in the
 // list, the one in a sending buffer that of the next Send.

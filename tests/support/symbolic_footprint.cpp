@@ -56,17 +56,23 @@ struct Footprints::Add {
             fmt::format("rank {} instruction {}: {}", rank.value, id.value, text));
     }
 
-    void arena(program::Use const& use, std::int64_t from, std::int64_t bytes, Role role,
-               std::uint64_t what, bool clears = false) const {
+    /// Bytes [from, from + bytes) of a buffer.
+    Operand& memory(program::Use const& use, std::int64_t from, std::int64_t bytes, Role role,
+                    std::uint64_t what) const {
         Buffer const& buffer = program().buffers[use.buffer.index()];
+        bool const device = buffer.memory == program::Memory::device;
         if (from + bytes > buffer.bytes)
             fault(fmt::format("needs {} bytes of buffer {}", from + bytes, use.buffer.value));
-        if (buffer.offset + from + bytes > program().arena_bytes || buffer.offset < 0)
-            fault(fmt::format("reaches beyond the arena with buffer {}", use.buffer.value));
-        print.operands.push_back({Space::arena, buffer.offset + from, bytes, role, what, clears});
+        if (buffer.offset + from + bytes >
+                (device ? program().arena_bytes : program().pinned_bytes) ||
+            buffer.offset < 0)
+            fault(fmt::format("reaches beyond its memory with buffer {}", use.buffer.value));
+        return print.operands.emplace_back(Operand{device ? Space::device : Space::pinned,
+                                                   buffer.offset + from, bytes, role, what, false,
+                                                   false});
     }
-    void host(std::int64_t address, Role role, std::uint64_t what) const {
-        print.operands.push_back({Space::host, address, 1, role, what, false});
+    void scalar(std::int64_t address, Role role, std::uint64_t what) const {
+        print.operands.push_back({Space::scalars, address, 1, role, what, false, false});
     }
 
     /// The use of a buffer of this kind, or null and a fault.
@@ -103,6 +109,11 @@ struct Footprints::Add {
         return found->second;
     }
 
+    std::int64_t inputs_bytes(program::Compute const& op) const {
+        return model::boundary_bytes(owner.model_.config(), op.sequences.size(),
+                                     owner.set_.plan.group_of(op.chunk).compute);
+    }
+
     void compute(program::Compute const& op, std::uint64_t kind, model::ChunkPass pass,
                  std::vector<BucketId> const& clears) const {
         print.operation = combine(label(kind, op.chunk.value, op.microbatch.value, op.layers.end),
@@ -113,7 +124,7 @@ struct Footprints::Add {
                             pass == model::ChunkPass::backward ||
                             pass == model::ChunkPass::backward_input;
         if (losses && op.layers.end == owner.model_.layer_count())
-            host(HostAddresses::loss(op.microbatch), Role::output, label(50));
+            scalar(ScalarAddresses::loss(op.microbatch), Role::output, label(50));
         for (BucketId const b : clears)
             if (std::none_of(instruction().uses.begin(), instruction().uses.end(),
                              [&](program::Use const& use) {
@@ -132,46 +143,61 @@ struct Footprints::Add {
         auto const kind = static_cast<std::uint64_t>(buffer.kind);
         switch (buffer.kind) {
         case BufferKind::weights:
-            return arena(use, 0, buffer.bytes, role, label(kind, buffer.bucket.value));
+            memory(use, 0, buffer.bytes, role, label(kind, buffer.bucket.value));
+            return;
         case BufferKind::gradients: {
             bool const first =
                 std::find(clears.begin(), clears.end(), buffer.bucket) != clears.end();
-            return arena(use, 0, buffer.bytes, Role::gradient, label(kind, buffer.bucket.value),
-                         first);
+            memory(use, 0, buffer.bytes, Role::gradient, label(kind, buffer.bucket.value)).clears =
+                first;
+            return;
         }
         case BufferKind::kept:
-            return arena(use, 0, layout(op).kept_bytes, role, label(kind));
+            memory(use, 0, layout(op).kept_bytes, role, label(kind));
+            return;
         case BufferKind::kept_for_weights:
-            return arena(use, 0, layout(op).kept_for_weights_bytes, role, label(kind));
+            memory(use, 0, layout(op).kept_for_weights_bytes, role, label(kind));
+            return;
         case BufferKind::handover:
-            return arena(use, 0, buffer.bytes, role,
-                         label(kind, static_cast<int>(buffer.direction)));
+            memory(use, 0, buffer.bytes, role, label(kind, static_cast<int>(buffer.direction)))
+                .saved = true;
+            return;
         case BufferKind::received:
             if (Message const* const message = message_in<program::Receive>(use.buffer, -1))
-                arena(use, 0, message->bytes, role,
-                      label(kind, message->sequences.begin, message->sequences.end));
+                memory(use, 0, message->bytes, role,
+                       label(kind, message->sequences.begin, message->sequences.end))
+                    .saved = true;
+            return;
+        case BufferKind::inputs:
+            memory(use, 0, inputs_bytes(op), role == Role::input ? Role::recalled : Role::saved, 0);
             return;
         case BufferKind::sending:
             if (Message const* const message = message_in<program::Send>(use.buffer, +1))
-                arena(use, 0, message->bytes, role,
-                      label(100, message->sequences.begin, message->sequences.end));
+                memory(use, 0, message->bytes, role,
+                       label(100, message->sequences.begin, message->sequences.end));
             return;
         case BufferKind::workspace:
-            return arena(use, 0, std::max(layout(op).of(pass).bytes, buffer.bytes), Role::scratch,
-                         label(kind));
+            memory(use, 0, std::max(layout(op).of(pass).bytes, buffer.bytes), Role::scratch,
+                   label(kind));
+            return;
         default:
             fault(fmt::format("cannot use buffer {}", use.buffer.value));
         }
     }
 
     void operator()(program::Forward const& op) const {
-        compute(op, 1, op.evaluate ? model::ChunkPass::evaluate : model::ChunkPass::forward, {});
+        bool const drops = owner.set_.plan.chunks[op.chunk.index()].recompute;
+        compute(op, 1,
+                op.evaluate ? model::ChunkPass::evaluate
+                : drops     ? model::ChunkPass::forward_dropping
+                            : model::ChunkPass::forward,
+                {});
     }
     void operator()(program::Recompute const& op) const {
         compute(op, 1, model::ChunkPass::forward, {});
     }
-    void operator()(program::Fetch const&) const { fault("copies are not followed"); }
-    void operator()(program::Evict const&) const { fault("copies are not followed"); }
+    void operator()(program::Fetch const& op) const { copy(op); }
+    void operator()(program::Evict const& op) const { copy(op); }
     void operator()(program::Backward const& op) const {
         compute(op, 2, model::ChunkPass::backward, op.clears);
     }
@@ -183,11 +209,26 @@ struct Footprints::Add {
     }
     void operator()(program::Send const& op) const {
         if (auto const* use = find(BufferKind::sending))
-            arena(*use, 0, op.bytes, Role::input, 0);
+            memory(*use, 0, op.bytes, Role::input, 0);
     }
     void operator()(program::Receive const& op) const {
         if (auto const* use = find(BufferKind::received))
-            arena(*use, 0, op.bytes, Role::output, 0);
+            memory(*use, 0, op.bytes, Role::output, 0);
+    }
+    /// From the buffer that it reads to the other; new weights to where the shard's lie in the home.
+    void copy(program::Copy const& op) const {
+        auto const& uses = instruction().uses;
+        auto const source = std::find_if(uses.begin(), uses.end(), [](program::Use const& use) {
+            return use.access == Access::read;
+        });
+        if (uses.size() != 2 || source == uses.end())
+            return fault("must read one buffer and write another");
+        program::Use const& target = uses[source == uses.begin() ? 1 : 0];
+        std::int64_t from = 0;
+        if (op.kind == BufferKind::updated)
+            from = weights_piece(bucket(op.bucket), rank, bucket(op.bucket).shard_of(rank)).first;
+        memory(*source, 0, op.bytes, Role::input, 0);
+        memory(target, from, op.bytes, Role::output, 0);
     }
     /// Reads the own piece from the weights, or from the masters where types differ; gets the
     /// others.
@@ -200,39 +241,44 @@ struct Footprints::Add {
             return;
         if (mixed && !own.empty())
             if (auto const* shards = find(BufferKind::shards, op.bucket))
-                arena(*shards, 0, program().buffers[shards->buffer.index()].bytes, Role::input, 1);
+                memory(*shards, 0, program().buffers[shards->buffer.index()].bytes, Role::input, 1);
         for (program::Shard const& shard : b.shards) {
             if (!b.holds(rank) && shard.owner != rank)
                 continue;
             auto const [from, bytes] = weights_piece(b, rank, shard.elements);
             bool const read = !mixed && shard.owner == rank;
-            arena(*weights, from, bytes, read ? Role::input : Role::output,
-                  read ? 1 : label(60, shard.owner.value));
+            memory(*weights, from, bytes, read ? Role::input : Role::output,
+                   read ? 1 : label(60, shard.owner.value));
         }
     }
     void operator()(program::ReduceGradients const& op) const {
         Bucket const& b = bucket(op.bucket);
         if (b.holds(rank))
             if (auto const* use = find(BufferKind::gradients, op.bucket))
-                arena(*use, 0, b.elements * 4, Role::input, 1);
+                memory(*use, 0, b.elements * 4, Role::input, 1);
         if (!b.shard_of(rank).empty())
             if (auto const* use = find(BufferKind::reduced, op.bucket))
-                arena(*use, 0, b.shard_of(rank).size() * 4, Role::output, 2);
+                memory(*use, 0, b.shard_of(rank).size() * 4, Role::output, 2);
     }
+    /// The reduced gradient: where the bucket has one member the whole one, unless it was away.
     program::Use const* reduced(BucketId id_of_bucket) const {
-        return find(bucket(id_of_bucket).members.size() > 1 ? BufferKind::reduced
-                                                            : BufferKind::gradients,
-                    id_of_bucket);
+        bool const whole = bucket(id_of_bucket).members.size() == 1 &&
+                           std::any_of(instruction().uses.begin(), instruction().uses.end(),
+                                       [&](program::Use const& use) {
+                                           return program().buffers[use.buffer.index()].kind ==
+                                                  BufferKind::gradients;
+                                       });
+        return find(whole ? BufferKind::gradients : BufferKind::reduced, id_of_bucket);
     }
     void operator()(program::MeasureGradients const& op) const {
         print.operation = label(5, op.bucket.value);
         if (auto const* use = reduced(op.bucket))
-            arena(*use, 0, bucket(op.bucket).shard_of(rank).size() * 4, Role::input, 1);
-        host(HostAddresses::squares(op.bucket), Role::output, 2);
+            memory(*use, 0, bucket(op.bucket).shard_of(rank).size() * 4, Role::input, 1);
+        scalar(ScalarAddresses::squares(op.bucket), Role::output, 2);
     }
     void operator()(program::CountTokens const&) const {
         print.operation = label(6, rank.value);
-        host(HostAddresses::tokens, Role::output, 1);
+        scalar(ScalarAddresses::tokens, Role::output, 1);
     }
     void operator()(program::ReduceScalars const&) const {
         program::Plan const& plan = owner.set_.plan;
@@ -245,27 +291,30 @@ struct Footprints::Add {
                                        core::MicrobatchId{m})
                      .empty()) {
                 head = true;
-                host(HostAddresses::loss(core::MicrobatchId{m}), Role::input, label(50, m));
+                scalar(ScalarAddresses::loss(core::MicrobatchId{m}), Role::input, label(50, m));
             }
         if (train && head)
-            host(HostAddresses::tokens, Role::input, label(51));
+            scalar(ScalarAddresses::tokens, Role::input, label(51));
         for (Bucket const& b : owner.set_.buckets)
             if (train && !b.shard_of(rank).empty())
-                host(HostAddresses::squares(b.id), Role::input, label(52, b.id.value));
-        host(HostAddresses::sums, Role::output, label(53));
+                scalar(ScalarAddresses::squares(b.id), Role::input, label(52, b.id.value));
+        scalar(ScalarAddresses::sums, Role::output, label(53));
     }
     void operator()(program::UpdateParameters const& op) const {
         Bucket const& b = bucket(op.bucket);
         print.operation = label(8, op.bucket.value);
         if (auto const* use = reduced(op.bucket))
-            arena(*use, 0, b.shard_of(rank).size() * 4, Role::input, 1);
-        host(HostAddresses::sums, Role::input, 2);
+            memory(*use, 0, b.shard_of(rank).size() * 4, Role::input, 1);
+        if (!owner.set_.plan.interleaved_updates)
+            scalar(ScalarAddresses::sums, Role::input, 2);
         if (auto const* use = find(BufferKind::shards, op.bucket))
-            arena(*use, 0, program().buffers[use->buffer.index()].bytes, Role::change, 3);
-        if (auto const* use = find(BufferKind::weights, op.bucket)) {
-            auto const [from, bytes] = weights_piece(b, rank, b.shard_of(rank));
-            arena(*use, from, bytes, Role::output, 4);
-        }
+            memory(*use, 0, program().buffers[use->buffer.index()].bytes, Role::change, 3);
+        auto const [from, bytes] = weights_piece(b, rank, b.shard_of(rank));
+        for (program::Use const& use : instruction().uses)
+            if (program().buffers[use.buffer.index()].kind == BufferKind::updated)
+                return void(memory(use, 0, bytes, Role::output, 4));
+        if (auto const* use = find(BufferKind::weights, op.bucket))
+            memory(*use, from, bytes, Role::output, 4);
     }
 };
 

@@ -14,9 +14,10 @@
 
 namespace evener::support {
 
-/// Besides the arena a rank has host memory for losses, squares, token counts and their sums, one
-/// byte each.
-enum class Space : std::uint8_t { arena, host };
+/// Device and pinned memory are the program's; besides them a rank has memory for losses, squares,
+/// token counts and their sums, one byte each.
+enum class Space : std::uint8_t { device, pinned, scalars };
+inline constexpr std::size_t space_count = 3;
 
 enum class Role : std::uint8_t {
     input,
@@ -24,15 +25,18 @@ enum class Role : std::uint8_t {
     change,   ///< read, then written: poisoned from the read on
     gradient, ///< changed by adding, or written where `clears` says so
     scratch,  ///< written at the start and still the same at the end
+    saved,    ///< an output that gets the sum of the inputs marked `saved`, as `recalled` reads it
+    recalled, ///< an input that counts as the inputs whose sum it is
 };
 
 struct Operand {
-    Space space = Space::arena;
+    Space space = Space::device;
     std::int64_t offset = 0;
     std::int64_t bytes = 0;
     Role role = Role::input;
     std::uint64_t label = 0; ///< what it is to the instruction
     bool clears = false;     ///< of a gradient
+    bool saved = false;      ///< of an input, a piece of a chunk's input
 };
 
 struct Footprint {
@@ -41,8 +45,8 @@ struct Footprint {
     std::vector<std::string> faults;
 };
 
-/// Addresses in host memory.
-struct HostAddresses {
+/// Addresses of scalars.
+struct ScalarAddresses {
     static constexpr std::int64_t tokens = 0;
     static constexpr std::int64_t sums = 1;
     static std::int64_t squares(core::BucketId bucket) { return 1000 + bucket.value; }
