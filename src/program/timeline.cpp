@@ -23,7 +23,8 @@ double Timeline::seconds() const {
     return end;
 }
 
-std::vector<MemoryPoint> memory_over_time(Program const& program, std::vector<Span> const& spans) {
+std::vector<MemoryPoint> memory_over_time(Program const& program, std::vector<Span> const& spans,
+                                          Memory memory) {
     EVENER_EXPECT(spans.size() == program.instructions.size());
     struct Life {
         double begin = 0;
@@ -33,6 +34,8 @@ std::vector<MemoryPoint> memory_over_time(Program const& program, std::vector<Sp
     std::vector<Life> open(program.buffers.size());
     std::map<double, std::int64_t> changes;
     auto const add = [&](std::size_t buffer, double begin, double end) {
+        if (program.buffers[buffer].memory != memory)
+            return;
         changes[begin] += program.buffers[buffer].bytes;
         changes[end] -= program.buffers[buffer].bytes;
     };

@@ -26,7 +26,7 @@ struct Timeline {
     double seconds() const;
 };
 
-/// Bytes of an arena in use at a moment: what the buffers that hold a content then need.
+/// Bytes of a memory in use at a moment: what the buffers that hold a content then need.
 struct MemoryPoint {
     double seconds = 0;
     std::int64_t bytes = 0;
@@ -34,9 +34,10 @@ struct MemoryPoint {
     friend bool operator==(MemoryPoint const&, MemoryPoint const&) = default;
 };
 
-/// Bytes in use on one rank over the pass: a step function, one point per change, ascending.
+/// Bytes in use in one of a rank's memories over the pass: a step function, one point per change, ascending.
 /// Persistent buffers, and the receive and send buffers, count from start to end; others from the
 /// start of the instruction that writes them to the end of their last use.
-std::vector<MemoryPoint> memory_over_time(Program const& program, std::vector<Span> const& spans);
+std::vector<MemoryPoint> memory_over_time(Program const& program, std::vector<Span> const& spans,
+                                          Memory memory = Memory::device);
 
 } // namespace evener::program

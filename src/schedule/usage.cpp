@@ -90,8 +90,8 @@ class RankCount {
         usage.bubble_seconds = seconds - usage.busy_seconds;
         usage.communication_seconds = total(communicating);
         usage.overlapped_seconds = shared(computing, communicating);
-        for (program::MemoryPoint const& point : program::memory_over_time(program_, spans_))
-            usage.peak_bytes = std::max(usage.peak_bytes, point.bytes);
+        usage.peak_bytes = peak_of(program::Memory::device);
+        usage.peak_pinned_bytes = peak_of(program::Memory::pinned);
         return usage;
     }
 
@@ -99,6 +99,14 @@ class RankCount {
     bool computes(std::size_t i) const {
         return program_.queues[program_.instructions[i].queue.index()].kind ==
                program::QueueKind::compute;
+    }
+
+    std::int64_t peak_of(program::Memory memory) const {
+        std::int64_t peak = 0;
+        for (program::MemoryPoint const& point :
+             program::memory_over_time(program_, spans_, memory))
+            peak = std::max(peak, point.bytes);
+        return peak;
     }
 
     /// Parts of the gap before computation `i` in which something it waits for is under way.

@@ -26,7 +26,8 @@ struct RankUsage {
     double overlapped_seconds = 0;      ///< of these, the ones in which it computes
     double first_start = 0;             ///< of a computation
     double last_end = 0;                ///< likewise
-    std::int64_t peak_bytes = 0;        ///< of program::memory_over_time
+    std::int64_t peak_bytes = 0;        ///< of program::memory_over_time, on the device
+    std::int64_t peak_pinned_bytes = 0; ///< likewise in pinned memory
 
     /// Idle seconds between the first and the last computation.
     double inner_bubble_seconds() const { return last_end - first_start - busy_seconds; }

@@ -138,6 +138,10 @@ TEST(Usage, TakesThePeakOfMemory) {
     }
     EXPECT_EQ(usage_of(set, times()).ranks[0].peak_bytes, 128);
     EXPECT_EQ(usage_of(set, times()).ranks[1].peak_bytes, 0);
+    EXPECT_EQ(usage_of(set, times()).ranks[0].peak_pinned_bytes, 0);
+    set.programs[0].buffers[1].memory = program::Memory::pinned; // apart from the device's
+    EXPECT_EQ(usage_of(set, times()).ranks[0].peak_bytes, 64);
+    EXPECT_EQ(usage_of(set, times()).ranks[0].peak_pinned_bytes, 64);
 }
 
 TEST(Usage, OfNothingIsNothing) {
