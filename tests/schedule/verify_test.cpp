@@ -3,6 +3,7 @@
 #include "schedule/verify.hpp"
 #include "support/sizes.hpp"
 
+#include "program_edits.hpp"
 #include "subject.hpp"
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -46,40 +47,6 @@ Subject two_ranks() {
     tiny.plan.receive_buffers = 1;
     tiny.plan.boundary_types = program::default_boundary_types(tiny.plan);
     return Subject{tiny, ProgramKind::train, {64, 0}, generate(tiny.plan, ProgramKind::train)};
-}
-
-std::string all_messages(std::vector<Problem> const& problems) {
-    std::string text;
-    for (Problem const& problem : problems)
-        text += problem.message + "\n";
-    return text;
-}
-
-using Test = std::function<bool(program::Instruction const&)>;
-
-/// The n-th instruction that passes the test.
-std::size_t find(Program const& program, Test const& test, int n = 0) {
-    for (std::size_t i = 0; i < program.instructions.size(); ++i)
-        if (test(program.instructions[i]) && n-- == 0)
-            return i;
-    ADD_FAILURE() << "no such instruction in\n" << to_string(program);
-    return 0;
-}
-
-template <class Op>
-bool is_a(program::Instruction const& instruction) {
-    return std::holds_alternative<Op>(instruction.operation);
-}
-
-/// Takes the instruction out; waits of others for it go too.
-void remove(Program& program, std::size_t at) {
-    program.instructions.erase(program.instructions.begin() + static_cast<std::ptrdiff_t>(at));
-    for (program::Instruction& instruction : program.instructions) {
-        std::erase(instruction.after, InstructionId{static_cast<std::int64_t>(at)});
-        for (InstructionId& id : instruction.after)
-            if (id.index() > at)
-                --id.value;
-    }
 }
 
 /// What the programs copy and compute again, counted over many plans.
@@ -192,7 +159,7 @@ TEST(Verify, RejectsAProgramWithOneReceiveRemoved) {
 }
 
 /// Drops all waits of one instruction; verify must name it and some run must go wrong.
-void expect_needed_waits(Test const& test, std::size_t rank, int n) {
+void expect_needed_waits(InstructionTest const& test, std::size_t rank, int n) {
     Subject const subject = two_ranks();
     program::ProgramSet broken = subject.set;
     Program& program = broken.programs[rank];
