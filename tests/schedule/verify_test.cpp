@@ -272,7 +272,8 @@ TEST(HappensBefore, LeadsThroughOtherRanks) {
 TEST(Verify, WantsTheSamePersistentPlacesInTrainingAndValidation) {
     for (std::uint64_t const seed : support::seeds("schedule/persistent", 100)) {
         support::Random random{seed};
-        support::RandomCase const drawn = support::random_case(random);
+        support::RandomCase drawn = support::random_case(random);
+        support::add_levers(random, drawn.plan);
         std::vector<std::int64_t> const none(static_cast<std::size_t>(drawn.plan.rank_count()));
         Subject const train{drawn, ProgramKind::train, none,
                             generate(drawn.plan, ProgramKind::train)};
