@@ -77,6 +77,22 @@ program::ProgramSet lower_anyway(program::Plan const& plan, model::Model const& 
                             .costs = options.costs ? &*options.costs : nullptr});
 }
 
+/// Bytes of a rank's arena that the order of its work decides: what it keeps from forward to
+/// backward, but for what is there for one backward at a time.
+std::int64_t kept_bytes(program::Plan const& plan, program::Program const& program) {
+    using program::BufferKind;
+    program::MemoryTable const table = program::memory_table(program);
+    auto const row = [&](BufferKind kind) { return table.bytes[static_cast<int>(kind)]; };
+    if (program::offload_of(plan, program.rank).activations)
+        return row(BufferKind::kept_for_weights);
+    std::int64_t once = 0; // made by a Recompute
+    for (program::Buffer const& buffer : program.buffers)
+        if (buffer.kind == BufferKind::kept && plan.chunks[buffer.chunk.index()].recompute)
+            once = std::max(once, buffer.bytes);
+    return row(BufferKind::kept) - once + row(BufferKind::inputs) +
+           row(BufferKind::kept_for_weights);
+}
+
 /// What each rank may keep from forward to backward: its limit less all that a schedule does not
 /// change, as the programs of an order that needs many buffers have it.
 std::vector<double> limits_of_kept(program::Plan const& plan, model::Model const& model,
@@ -86,12 +102,9 @@ std::vector<double> limits_of_kept(program::Plan const& plan, model::Model const
     auto const schedule = schedule::generate(wide, program::ProgramKind::train);
     std::vector<double> limits;
     for (program::Program const& program : lower_anyway(wide, model, options, schedule).programs) {
-        program::MemoryTable const table = program::memory_table(program);
-        std::int64_t const kept =
-            table.bytes[static_cast<int>(program::BufferKind::kept)] +
-            table.bytes[static_cast<int>(program::BufferKind::kept_for_weights)];
-        limits.push_back(static_cast<double>(
-            std::max<std::int64_t>(0, options.memory_limit_bytes - (table.total_bytes - kept))));
+        std::int64_t const fixed = program.arena_bytes - kept_bytes(wide, program);
+        limits.push_back(
+            static_cast<double>(std::max<std::int64_t>(0, options.memory_limit_bytes - fixed)));
     }
     return limits;
 }

@@ -10,6 +10,7 @@
 #include "program/measurement.hpp"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct RankProfile {
     double instruction_seconds = 0; ///< of any computation besides its layers and copies
     double measure_seconds_per_element = 0;
     double update_seconds_per_element = 0;
+    /// Of a rank whose device has a memory of its own.
+    std::optional<program::CopyRates> copies = {};
 };
 
 struct Profile {

@@ -42,6 +42,10 @@ class Reader {
         return value;
     }
 
+    program::CopyRate copy_rate(json const& object) const {
+        return {seconds(object, "latency_seconds"), seconds(object, "seconds_per_byte")};
+    }
+
     RankProfile rank(json const& object) const {
         RankProfile result;
         json const& layers = member(object, "layers");
@@ -54,6 +58,10 @@ class Reader {
         result.instruction_seconds = seconds(object, "instruction_seconds");
         result.measure_seconds_per_element = seconds(object, "measure_seconds_per_element");
         result.update_seconds_per_element = seconds(object, "update_seconds_per_element");
+        if (object.contains("copies")) {
+            json const& copies = object["copies"];
+            result.copies = {copy_rate(member(copies, "in")), copy_rate(member(copies, "out"))};
+        }
         return result;
     }
 
@@ -79,6 +87,10 @@ class Reader {
     std::string const& file_;
 };
 
+json to_json(program::CopyRate const& rate) {
+    return {{"latency_seconds", rate.latency_seconds}, {"seconds_per_byte", rate.seconds_per_byte}};
+}
+
 json to_json(RankProfile const& rank) {
     json layers = json::object();
     for (auto const& [kind, seconds] : rank.layers)
@@ -86,11 +98,14 @@ json to_json(RankProfile const& rank) {
                         {"backward_input", seconds.backward_input},
                         {"backward_weight", seconds.backward_weight},
                         {"backward", seconds.backward}};
-    return {{"layers", layers},
-            {"boundary_seconds_per_byte", rank.boundary_seconds_per_byte},
-            {"instruction_seconds", rank.instruction_seconds},
-            {"measure_seconds_per_element", rank.measure_seconds_per_element},
-            {"update_seconds_per_element", rank.update_seconds_per_element}};
+    json object{{"layers", layers},
+                {"boundary_seconds_per_byte", rank.boundary_seconds_per_byte},
+                {"instruction_seconds", rank.instruction_seconds},
+                {"measure_seconds_per_element", rank.measure_seconds_per_element},
+                {"update_seconds_per_element", rank.update_seconds_per_element}};
+    if (rank.copies)
+        object["copies"] = {{"in", to_json(rank.copies->in)}, {"out", to_json(rank.copies->out)}};
+    return object;
 }
 
 } // namespace

@@ -44,6 +44,7 @@ Costs uniform_costs(Plan const& plan, ChunkSeconds const& seconds) {
             costs.chunks[rank.index()][c] = seconds;
     costs.measure_seconds_per_element.assign(ranks, 0.0);
     costs.update_seconds_per_element.assign(ranks, 0.0);
+    costs.copies.assign(ranks, {});
     costs.network = free_network(plan.rank_count());
     return costs;
 }
@@ -74,7 +75,12 @@ struct SecondsOf {
     double owned(core::BucketId bucket) const {
         return static_cast<double>(set.buckets[bucket.index()].shard_of(rank).size());
     }
-    double operator()(Forward const& op) const { return compute(op, WorkKind::forward); }
+    CopyRates const& copies() const { return costs.copies[rank.index()]; }
+    double operator()(Forward const& op) const {
+        bool const computes = op.evaluate || forward_computes(set.plan, op.chunk);
+        return computes ? compute(op, WorkKind::forward) : 0;
+    }
+    double operator()(Recompute const& op) const { return compute(op, WorkKind::forward); }
     double operator()(Backward const& op) const { return compute(op, WorkKind::backward); }
     double operator()(BackwardInput const& op) const {
         return compute(op, WorkKind::backward_input);
@@ -88,6 +94,8 @@ struct SecondsOf {
     double operator()(UpdateParameters const& op) const {
         return owned(op.bucket) * costs.update_seconds_per_element[rank.index()];
     }
+    double operator()(Fetch const& op) const { return copies().in.seconds(op.bytes); }
+    double operator()(Evict const& op) const { return copies().out.seconds(op.bytes); }
     template <class Op>
     double operator()(Op const&) const {
         return 0;
@@ -96,12 +104,22 @@ struct SecondsOf {
 
 } // namespace
 
+bool forward_computes(Plan const& plan, core::ChunkId chunk) {
+    return !plan.chunks[chunk.index()].recompute || chunk.value + 1 < std::ssize(plan.chunks);
+}
+
 double work_seconds(Costs const& costs, Plan const& plan, core::RankId rank, Work const& work) {
     Group const& group = plan.group_of(work.chunk);
     auto const member = static_cast<std::size_t>(member_of(group, rank));
     core::Range const sequences = sequences_of(plan, group, member, work.microbatch);
-    return costs.chunks[rank.index()][work.chunk.index()].of(work.kind) *
-           part_of_whole(plan, rank, work.chunk, sequences.size());
+    ChunkSeconds const& chunk = costs.chunks[rank.index()][work.chunk.index()];
+    double whole = chunk.of(work.kind);
+    if (work.kind == WorkKind::forward && !forward_computes(plan, work.chunk))
+        whole = 0;
+    if ((work.kind == WorkKind::backward || work.kind == WorkKind::backward_input) &&
+        plan.chunks[work.chunk.index()].recompute)
+        whole += chunk.forward;
+    return whole * part_of_whole(plan, rank, work.chunk, sequences.size());
 }
 
 InstructionSeconds instruction_seconds(Costs const& costs, ProgramSet const& set) {

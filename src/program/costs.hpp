@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a plan's work costs in time: seconds of computations by rank and chunk, and the network
-// between ranks. Measured by a calibration or estimated; never taken from the run they predict.
+// What a plan's work costs in time: seconds of computations by rank and chunk, copies between a
+// device and pinned memory, and the network between ranks. Measured by a calibration or estimated; never taken from the run they predict.
 
 #include "program/program.hpp"
 #include "program/schedule.hpp"
@@ -50,22 +50,47 @@ Network free_network(std::int64_t rank_count);
 /// Every ordered pair of ranks has a wire of its own like this one.
 Network uniform_network(std::int64_t rank_count, Wire const& wire);
 
+/// A copy of b bytes takes latency_seconds + b * seconds_per_byte.
+struct CopyRate {
+    double latency_seconds = 0;
+    double seconds_per_byte = 0;
+
+    double seconds(std::int64_t bytes) const {
+        return latency_seconds + static_cast<double>(bytes) * seconds_per_byte;
+    }
+    friend bool operator==(CopyRate const&, CopyRate const&) = default;
+};
+
+/// Of one rank. Copies in both directions at once do not slow each other down.
+struct CopyRates {
+    CopyRate in;  ///< from pinned memory to the device
+    CopyRate out; ///< back
+
+    friend bool operator==(CopyRates const&, CopyRates const&) = default;
+};
+
 struct Costs {
     std::vector<std::vector<ChunkSeconds>> chunks; ///< [rank][chunk]; 0 where it has no work
     /// Seconds per float32 element of a shard, by rank.
     std::vector<double> measure_seconds_per_element;
     std::vector<double> update_seconds_per_element;
+    std::vector<CopyRates> copies; ///< by rank
     Network network;
 };
 
-/// The same seconds for every rank and chunk of the plan, free updates and messages.
+/// The same seconds for every rank and chunk of the plan, free updates, copies and messages.
 Costs uniform_costs(Plan const& plan, ChunkSeconds const& seconds);
 
+/// Whether a Forward of the training step runs layers: that of the last chunk does not where the
+/// plan recomputes it, since nobody needs its output.
+bool forward_computes(Plan const& plan, core::ChunkId chunk);
+
 /// Seconds of one piece of work of a rank; a smaller last microbatch takes its part of a whole one.
+/// Of a chunk that is recomputed, the backward (or its input half) begins with a forward.
 double work_seconds(Costs const& costs, Plan const& plan, core::RankId rank, Work const& work);
 
-/// Seconds of every instruction of a compute queue, [rank][instruction]; 0 for the other queues,
-/// whose times follow from the network. Evaluation counts as Forward.
+/// Seconds of every computation and copy, [rank][instruction]; 0 for the other queues, whose times
+/// follow from the network. Evaluation and Recompute count as Forward.
 using InstructionSeconds = std::vector<std::vector<double>>;
 InstructionSeconds instruction_seconds(Costs const& costs, ProgramSet const& set);
 

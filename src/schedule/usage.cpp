@@ -66,10 +66,21 @@ class RankCount {
     RankUsage count(double seconds) {
         RankUsage usage;
         std::vector<Span> computing;
-        std::vector<Span> communicating;
+        std::vector<Span> communicating, fetching, evicting;
         double idle_from = 0;
         for (std::size_t i = 0; i < spans_.size(); ++i) {
-            if (!computes(i)) {
+            switch (kind(i)) {
+            case program::QueueKind::compute:
+                break;
+            case program::QueueKind::copy_in:
+                fetching.push_back(spans_[i]);
+                continue;
+            case program::QueueKind::copy_out:
+                evicting.push_back(spans_[i]);
+                continue;
+            case program::QueueKind::send:
+            case program::QueueKind::receive:
+            case program::QueueKind::collective:
                 communicating.push_back(under_way_[i]);
                 continue;
             }
@@ -85,6 +96,12 @@ class RankCount {
         usage.last_end = idle_from;
         computing = merged(std::move(computing));
         communicating = merged(std::move(communicating));
+        fetching = merged(std::move(fetching));
+        evicting = merged(std::move(evicting));
+        usage.fetch_seconds = total(fetching);
+        usage.hidden_fetch_seconds = shared(computing, fetching);
+        usage.evict_seconds = total(evicting);
+        usage.hidden_evict_seconds = shared(computing, evicting);
         usage.busy_seconds = total(computing);
         usage.exposed_seconds = total(usage.exposed);
         usage.bubble_seconds = seconds - usage.busy_seconds;
@@ -96,10 +113,10 @@ class RankCount {
     }
 
   private:
-    bool computes(std::size_t i) const {
-        return program_.queues[program_.instructions[i].queue.index()].kind ==
-               program::QueueKind::compute;
+    program::QueueKind kind(std::size_t i) const {
+        return program_.queues[program_.instructions[i].queue.index()].kind;
     }
+    bool computes(std::size_t i) const { return kind(i) == program::QueueKind::compute; }
 
     std::int64_t peak_of(program::Memory memory) const {
         std::int64_t peak = 0;

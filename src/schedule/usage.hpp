@@ -18,12 +18,16 @@ namespace evener::schedule {
 struct RankUsage {
     double busy_seconds = 0;   ///< something runs on the compute queue
     double bubble_seconds = 0; ///< nothing does, from the start to the end of the pass
-    /// Part of the bubble in which a message or a collective is under way that the next computation
-    /// waits for, directly or by way of other messages.
+    /// Part of the bubble in which a message, collective or copy is under way that the next
+    /// computation waits for, directly or by way of others.
     double exposed_seconds = 0;
     std::vector<program::Span> exposed; ///< the same, ascending, without overlaps
     double communication_seconds = 0;   ///< some message or collective of the rank is under way
     double overlapped_seconds = 0;      ///< of these, the ones in which it computes
+    double fetch_seconds = 0;           ///< something is copied from pinned memory to the device
+    double hidden_fetch_seconds = 0;    ///< of these, the ones in which it computes
+    double evict_seconds = 0;           ///< something is copied back
+    double hidden_evict_seconds = 0;
     double first_start = 0;             ///< of a computation
     double last_end = 0;                ///< likewise
     std::int64_t peak_bytes = 0;        ///< of program::memory_over_time, on the device

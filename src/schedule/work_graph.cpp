@@ -184,6 +184,33 @@ void WorkGraph::index() {
     backward_ = outputs_of(cells, &Cell::backward_inputs);
 }
 
+namespace {
+
+/// What the cell keeps on its device, and so may have to compute again, from the layout of its
+/// sequences.
+void add_layout(Cell& cell, Plan const& plan, model::Model const& model,
+                model::ChunkLayout const& layout, std::int64_t sequences) {
+    bool const recompute = plan.chunks[cell.chunk.index()].recompute;
+    bool const offloaded = program::offload_of(plan, cell.rank).activations;
+    std::int64_t const whole = core::round_up(layout.kept_bytes, 64);
+    std::int64_t kept = whole;
+    if (recompute)
+        kept = layout.has_input
+                   ? core::round_up(model::boundary_bytes(model.config(), sequences,
+                                                          plan.group_of(cell.chunk).compute),
+                                    64)
+                   : 0;
+    if (recompute && whole == 0) { // nothing to compute again
+        cell.seconds.backward -= cell.seconds.forward;
+        cell.seconds.backward_input -= cell.seconds.forward;
+    }
+    cell.kept_bytes = static_cast<double>(offloaded ? 0 : kept);
+    cell.kept_for_weights_bytes = static_cast<double>(
+        core::round_up(layout.kept_for_weights_bytes, 64) + (recompute || offloaded ? whole : 0));
+}
+
+} // namespace
+
 WorkGraph make_work_graph(Plan const& plan, model::Model const& model, program::Costs const& costs,
                           std::vector<double> memory_limits) {
     MessageBytes const bytes = [&](ChunkId boundary, Range sequences) {
@@ -201,9 +228,7 @@ WorkGraph make_work_graph(Plan const& plan, model::Model const& model, program::
         if (added)
             found->second = model::chunk_layout(model, plan.chunks[cell.chunk.index()].layers,
                                                 sequences, group.compute);
-        cell.kept_bytes = static_cast<double>(core::round_up(found->second.kept_bytes, 64));
-        cell.kept_for_weights_bytes =
-            static_cast<double>(core::round_up(found->second.kept_for_weights_bytes, 64));
+        add_layout(cell, plan, model, found->second, sequences);
     }
     return graph;
 }

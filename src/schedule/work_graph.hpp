@@ -28,9 +28,11 @@ struct Cell {
     core::ChunkId chunk;
     core::MicrobatchId microbatch;
     program::ChunkSeconds seconds;
-    /// From the start of the forward to the end of the (weight half of the) backward.
+    /// From the start of the forward to the end of the (weight half of the) backward: the chunk's
+    /// inputs where it is recomputed, nothing where it is offloaded.
     double kept_bytes = 0;
-    /// From the start of the input half to the end of the weight half.
+    /// From the start of the input half to the end of the weight half; what is computed again or
+    /// comes back for the input half stays, too.
     double kept_for_weights_bytes = 0;
     std::vector<Arrival> forward_inputs;
     std::vector<Arrival> backward_inputs; ///< besides its own forward

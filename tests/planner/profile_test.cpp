@@ -53,6 +53,7 @@ Profile known_profile() {
         rank.update_seconds_per_element = slowness * 1e-4;
         profile.ranks.push_back(rank);
     }
+    profile.ranks[1].copies = {{0.25, 2e-4}, {0.5, 3e-4}};
     profile.network = program::uniform_network(2, {0.5, 2e-3});
     profile.source = "known";
     return profile;
@@ -69,6 +70,8 @@ TEST(Costs, AddUpTheLayersOfAChunk) {
     EXPECT_DOUBLE_EQ(costs.chunks[0][0].backward, 2 * (2.625 + 4.625 + 6.625) + copies + 0.125);
     EXPECT_DOUBLE_EQ(costs.chunks[1][1].forward, 2 * (2 * (2 + 3 + 2 + 3 + 4) + copies + 0.125));
     EXPECT_DOUBLE_EQ(costs.chunks[0][1].forward, 0);
+    EXPECT_EQ(costs.copies[0], program::CopyRates{});
+    EXPECT_DOUBLE_EQ(costs.copies[1].out.seconds(1000), 0.5 + 0.3);
 }
 
 /// What a run would measure if everything took exactly what the costs say.
@@ -152,6 +155,8 @@ TEST(ProfileFile, IsReadBackEqual) {
     EXPECT_EQ(read.ranks[1].layers.at("head").backward_weight,
               profile.ranks[1].layers.at("head").backward_weight);
     EXPECT_EQ(read.network.routes, profile.network.routes);
+    EXPECT_FALSE(read.ranks[0].copies.has_value());
+    EXPECT_EQ(read.ranks[1].copies, profile.ranks[1].copies);
     EXPECT_EQ(read.source, "known");
 }
 
@@ -177,6 +182,7 @@ TEST(ProfileFile, IsRefusedWithTheReason) {
     EXPECT_NE(with("evener profile 1", "evener profile 9").find("its format is"),
               std::string::npos);
     EXPECT_NE(with("0.125", "-0.125").find("'instruction_seconds' is -0.125"), std::string::npos);
+    EXPECT_NE(with("\"out\"", "\"ou\"").find("'out' is missing"), std::string::npos);
     EXPECT_NE(with("\"routes\"", "\"routs\"").find("'routes' is missing"), std::string::npos);
     EXPECT_NE(with("\"ranks\"", "\"rinks\"").find("'ranks' is missing"), std::string::npos);
 }

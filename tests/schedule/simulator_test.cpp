@@ -181,6 +181,50 @@ TEST(Simulator, AgreesWithTheWorkGraphWhereBuffersSuffice) {
     EXPECT_GT(compared, 0);
 }
 
+/// Every copy costs by its direction and bytes, and the computations of a rank add up to its work.
+TEST(InstructionSeconds, AddUpToTheWorkWhereItIsComputedTwice) {
+    std::int64_t copies = 0;
+    std::int64_t recomputed = 0;
+    for (std::uint64_t const seed : support::seeds("levers", 300)) {
+        support::Random random{seed};
+        support::RandomCase c =
+            random.chance(50) ? support::random_looped_case(random) : support::random_case(random);
+        support::add_levers(random, c.plan);
+        auto costs = support::random_costs(random, c.plan, support::Wires::free);
+        for (std::size_t r = 0; r < costs.copies.size(); ++r)
+            costs.copies[r] = {{0.5, 1.0 + static_cast<double>(r)}, {0.25, 3.0}};
+        auto const schedule = generate(c.plan, ProgramKind::train);
+        auto const set = lowered(c, schedule);
+        auto const seconds = program::instruction_seconds(costs, set);
+        auto const graph = make_work_graph(c.plan, model::Model{c.config}, costs);
+        for (std::size_t r = 0; r < set.programs.size(); ++r) {
+            double expected = 0;
+            for (program::Work const& work : schedule.ranks[r])
+                if (auto const cell = graph.find(set.programs[r].rank, work.chunk, work.microbatch);
+                    cell >= 0)
+                    expected += graph.cells[static_cast<std::size_t>(cell)].seconds.of(work.kind);
+            double sum = 0;
+            auto const& list = set.programs[r].instructions;
+            for (std::size_t i = 0; i < list.size(); ++i) {
+                recomputed += std::holds_alternative<program::Recompute>(list[i].operation);
+                if (auto const* const fetch = std::get_if<program::Fetch>(&list[i].operation)) {
+                    ++copies;
+                    EXPECT_DOUBLE_EQ(seconds[r][i], 0.5 + static_cast<double>(fetch->bytes) *
+                                                              (1.0 + static_cast<double>(r)));
+                } else if (auto const* const evict =
+                               std::get_if<program::Evict>(&list[i].operation)) {
+                    EXPECT_DOUBLE_EQ(seconds[r][i], 0.25 + static_cast<double>(evict->bytes) * 3);
+                } else {
+                    sum += seconds[r][i];
+                }
+            }
+            EXPECT_NEAR(sum, expected, 1e-9 * (1 + expected)) << "seed " << seed << " rank " << r;
+        }
+    }
+    EXPECT_GT(copies, 0);
+    EXPECT_GT(recomputed, 0);
+}
+
 // The buffers that lowering chooses by the costs make the step no longer than unlimited ones would.
 TEST(Lowering, ChoosesBuffersThatDoNotStall) {
     std::int64_t several_send_buffers = 0;

@@ -154,5 +154,29 @@ TEST(Usage, OfNothingIsNothing) {
     EXPECT_EQ(usage.ranks[0].inner_bubble_seconds(), 0);
 }
 
+/// A fetch [0, 4), a computation [2, 6), an eviction [5, 9), and a computation [8, 9) that waits for
+/// a second fetch [6, 8).
+TEST(Usage, TellsCopiesFromMessages) {
+    using program::QueueKind;
+    program::Program program{RankId{0}, {}, {}, {}, 0};
+    program.queues = {
+        {QueueKind::compute, {}, {}}, {QueueKind::copy_in, {}, {}}, {QueueKind::copy_out, {}, {}}};
+    program.instructions = {{program::Fetch{}, QueueId{1}, {}, {}},
+                            {program::Forward{work(0)}, QueueId{0}, {}, {}},
+                            {program::Evict{}, QueueId{2}, {}, {}},
+                            {program::Fetch{}, QueueId{1}, {}, {}},
+                            {program::Forward{work(1)}, QueueId{0}, {InstructionId{3}}, {}}};
+    program::ProgramSet set;
+    set.programs = {program};
+    RankUsage const rank = usage_of(set, {{{{0, 4}, {2, 6}, {5, 9}, {6, 8}, {8, 9}}}}).ranks[0];
+    EXPECT_EQ(rank.busy_seconds, 5);
+    EXPECT_EQ(rank.communication_seconds, 0);
+    EXPECT_EQ(rank.fetch_seconds, 6);
+    EXPECT_EQ(rank.hidden_fetch_seconds, 2);
+    EXPECT_EQ(rank.evict_seconds, 4);
+    EXPECT_EQ(rank.hidden_evict_seconds, 2);
+    EXPECT_EQ(rank.exposed_seconds, 2);
+}
+
 } // namespace
 } // namespace evener::schedule
