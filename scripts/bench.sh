@@ -7,6 +7,8 @@
 #   transport  cost of an idle transport thread, latency of a message
 #   memory     the process's growth against the memory table
 #   simulate   time of simulating, lowering and verifying 16 groups with 256 microbatches
+#   offload    memory saved and time added by offload, simulated, with a table over chunk counts (to
+#              stderr)
 #   search     time of the greedy search for 64 groups with 512 microbatches
 #   executor   what the executor adds to 8 ranks with 64 microbatches of 5 ms
 #   prediction step times of all schedules predicted from a calibration under 1F1B, against measured
@@ -25,6 +27,7 @@ mpirun -n 2 --oversubscribe --bind-to none "$bin/stages_bench"
 mpirun -n 2 --oversubscribe --bind-to none "$bin/transport_bench"
 "$bin/memory_bench"
 "$bin/simulate_bench"
+"$bin/offload_bench"
 "$bin/search_bench"
 mpirun -n 8 --oversubscribe --bind-to none "$bin/executor_bench"
 mpirun -n 2 --oversubscribe --bind-to none "$bin/prediction_bench"

@@ -54,11 +54,11 @@ void BucketLowering::add_state(Bucket const& bucket) {
     for (std::size_t i = 0; i < draft_.items.size(); ++i)
         if (reads(state, draft_.items[i].chunk))
             state.last_item = i;
-    for (std::size_t i = state.last_item; i < draft_.items.size(); --i) {
-        if (draft_.items[i].chunk != draft_.items[state.last_item].chunk)
-            break;
-        state.last_run_start = i;
-    }
+    std::size_t run_start = state.last_item;
+    while (run_start > 0 && run_start < draft_.items.size() &&
+           draft_.items[run_start - 1].chunk == draft_.items[state.last_item].chunk)
+        --run_start;
+    state.shards_item = (run_start + state.last_item + 1) / 2;
     add_buffers(state);
     states_.push_back(state);
 }
@@ -133,7 +133,7 @@ void BucketLowering::before_item(std::size_t item) {
     if (!draft_.train() || !draft_.input.plan.interleaved_updates || !offload_.optimizer)
         return;
     for (State& state : states_)
-        if (state.holds && state.owned > 0 && state.last_run_start == item && is_early())
+        if (state.holds && state.owned > 0 && state.shards_item == item && is_early())
             fetch_shards(state);
 }
 

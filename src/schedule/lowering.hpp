@@ -17,9 +17,10 @@
 // Recompute stands in front of each Backward of a chunk that the plan recomputes.
 // What a rank offloads comes and goes beside the computations: the weights of the next run's chunk
 // while a run computes (schedule/residences.hpp); kept activations one item behind Forward and one
-// ahead of Backward; master weights and moments for the update of their bucket, the bucket after it
-// being fetched meanwhile; the reduced gradient leaves when it is measured and comes back for the
-// update. Interleaved updates follow the reduction; they wait for no scalars.
+// ahead of Backward (inputs to recompute from, which are small, a few ahead of it); master weights
+// and moments for the update of their bucket, the bucket after it being fetched meanwhile; the
+// reduced gradient leaves when it is measured and comes back for the update. Interleaved updates
+// follow the reduction; they wait for no scalars.
 // Memory of gradients (and of all that comes and goes) is taken over by what comes later in the
 // list, with a wait for the end of its last use. Where ranks could so wait for each other in a ring,
 // or (with costs, and a plan that neither offloads nor interleaves updates) where the waits make the

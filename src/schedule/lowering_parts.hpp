@@ -155,9 +155,12 @@ class BucketLowering {
         bool shared = false; ///< has other members
         bool holds = false;
         bool weights_offloaded = false;
-        std::int64_t owned = 0;         ///< elements of the shard
-        std::size_t last_item = 0;      ///< that computes with it, where it holds it
-        std::size_t last_run_start = 0; ///< first item of the run of a chunk which that one ends
+        std::int64_t owned = 0;    ///< elements of the shard
+        std::size_t last_item = 0; ///< that computes with it, where it holds it
+        /// In the middle of the run of a chunk that the last one ends. Interleaved updates fetch the
+        /// shard's state there: before, it would keep other copies waiting for the memory that the
+        /// bucket updated last still takes.
+        std::size_t shards_item = 0;
         // Buffers of the device at hand, and what has its home in pinned memory.
         core::BufferId weights, shards, gradients, reduced;
         core::BufferId weights_home, shards_home, reduced_home;

@@ -35,6 +35,10 @@ std::vector<Work> items_of(LoweringInput const& input, RankId rank) {
     return items;
 }
 
+/// Inputs to recompute from are small: they come early enough for the fetch of a shard's state, which
+/// takes as long as some computations, to stand between them in the copy queue.
+constexpr std::size_t inputs_ahead = 4;
+
 class RankLowering {
   public:
     RankLowering(LoweringInput const& input, RankId rank)
@@ -54,6 +58,9 @@ class RankLowering {
                 fetch_kept(0);
             buckets_.before_item(i);
             fetch_kept(i + 1);
+            for (std::size_t j = i + 2; j <= i + inputs_ahead && j < items_.size(); ++j)
+                if (draft_.chunk(items_[j].chunk).recompute)
+                    fetch_kept(j);
             lower(i);
             buckets_.after_item(i);
             deferred_.run(i);
@@ -217,7 +224,7 @@ class RankLowering {
         if (item >= items_.size() || items_[item].kind == WorkKind::forward)
             return;
         Kept& own = kept_[key(items_[item])];
-        if (own.backward != item || !own.left.valid())
+        if (own.backward != item || !own.left.valid() || own.arrived.valid())
             return;
         program::Buffer device = build_.buffer(own.home);
         device.memory = program::Memory::device;

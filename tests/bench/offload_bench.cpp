@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What offload saves and costs, in simulated time: a Llama 7B shape on GPUs behind a PCIe 4 link,
-// as a table over the number of chunks per group, and one JSON line:
+// as a table over the number of chunks per group (to stderr), and one JSON line:
 //   bin/offload_bench [MICROBATCHES]
 //
 // The same plan runs with everything on the GPU and with parameters, optimizer and activations
@@ -143,7 +143,8 @@ Row row_of(model::Model const& model, std::int64_t gpus, std::int64_t chunks,
 }
 
 void print(Row const& row) {
-    fmt::print("{:>4} x {} {:>7} {:>10.2f} {:>10.2f} {:>7.1f} % {:>11.2f} {:>10.3f} {:>10.3f} "
+    fmt::print(stderr,
+               "{:>4} x {} {:>7} {:>10.2f} {:>10.2f} {:>7.1f} % {:>11.2f} {:>10.3f} {:>10.3f} "
                "{:>7.1f} % {:>8.1f} % {}\n",
                group_count, row.gpus, row.chunks, row.resident.bytes / 1e9,
                row.offloaded.bytes / 1e9, 100 * row.saved(), row.offloaded.pinned_bytes / 1e9,
@@ -160,20 +161,22 @@ int main(int argc, char** argv) {
         return 2;
     }
     model::Model const model{llama_7b()};
-    fmt::print("Llama 7B, sequences of 2048 tokens, {} microbatches of one sequence per GPU, "
+    fmt::print(stderr,
+               "Llama 7B, sequences of 2048 tokens, {} microbatches of one sequence per GPU, "
                "breadth-first;\nGB of the fullest GPU and seconds of a step, simulated: everything "
                "on the GPU, then offloaded\n",
                microbatches);
-    fmt::print("{:>8} {:>7} {:>10} {:>10} {:>9} {:>11} {:>10} {:>10} {:>9} {:>10}\n", "GPUs",
-               "chunks", "GB", "offloaded", "saved", "pinned GB", "seconds", "offloaded", "longer",
-               "hidden");
+    fmt::print(stderr, "{:>8} {:>7} {:>10} {:>10} {:>9} {:>11} {:>10} {:>10} {:>9} {:>10}\n",
+               "GPUs", "chunks", "GB", "offloaded", "saved", "pinned GB", "seconds", "offloaded",
+               "longer", "hidden");
     std::vector<Row> rows;
     for (std::int64_t const gpus : {1, 2})
         for (std::int64_t const chunks : {1, 2, 4, 8, 16}) {
             rows.push_back(row_of(model, gpus, chunks, microbatches));
             print(rows.back());
         }
-    fmt::print("* at least 40 % of the memory saved for at most 10 % more time, 80 % of the time "
+    fmt::print(stderr,
+               "* at least 40 % of the memory saved for at most 10 % more time, 80 % of the time "
                "of fetches behind computations\n");
     auto const best = std::max_element(rows.begin(), rows.end(), [](Row const& a, Row const& b) {
         return std::pair{a.within_bars(), a.saved()} < std::pair{b.within_bars(), b.saved()};
