@@ -54,6 +54,17 @@ struct SampleOptions {
     double temperature = 0.8;
     std::uint64_t seed = 1;
 };
+struct ExportOptions {
+    std::string run;
+    std::string output;
+    std::string type = "float32"; ///< or bfloat16
+    double file_gib = 5;          ///< largest file
+};
+struct ImportOptions {
+    std::string folder;
+    std::string output;
+    std::int64_t sequence_length = 0; ///< 0 = as config.json says
+};
 struct InspectOptions {
     std::string path;
     bool verify = false;
@@ -67,5 +78,7 @@ core::ExitCode train(JobOptions const& options);
 core::ExitCode evaluate(EvaluateOptions const& options);
 core::ExitCode sample(SampleOptions const& options);
 core::ExitCode inspect(InspectOptions const& options);
+core::ExitCode export_run(ExportOptions const& options);
+core::ExitCode import_folder(ImportOptions const& options);
 
 } // namespace evener::app

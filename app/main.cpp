@@ -108,6 +108,30 @@ void add_inspect(CLI::App& cli, app::InspectOptions& options, Command& command) 
     sub->callback([&] { command = [&] { return app::inspect(options); }; });
 }
 
+void add_exchange(CLI::App& cli, app::ExportOptions& to, app::ImportOptions& from,
+                  Command& command) {
+    CLI::App* const out =
+        cli.add_subcommand("export", "Write a checkpoint's model as a Hugging Face folder");
+    out->add_option("RUN", to.run, "Run folder (its newest checkpoint) or checkpoint")->required();
+    out->add_option("--output", to.output, "Folder for config.json and safetensors files")
+        ->required();
+    out->add_option("--type", to.type, "float32 (default, exact) or bfloat16 (rounded)")
+        ->check(CLI::IsMember({"float32", "bfloat16"}));
+    out->add_option("--file-gib", to.file_gib, "Largest size of a file in GiB (default 5)")
+        ->check(CLI::Range(0.001, 1e6));
+    out->callback([&] { command = [&] { return app::export_run(to); }; });
+
+    CLI::App* const in = cli.add_subcommand(
+        "import", "Make a Hugging Face folder (Llama or Qwen2) a run's checkpoint of step 0");
+    in->add_option("FOLDER", from.folder, "Folder with config.json and safetensors files")
+        ->required();
+    in->add_option("--output", from.output, "Run folder to make")->required();
+    in->add_option("--sequence-length", from.sequence_length,
+                   "Tokens of a sequence (default: max_position_embeddings)")
+        ->check(CLI::Range(1, 1 << 24));
+    in->callback([&] { command = [&] { return app::import_folder(from); }; });
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -126,6 +150,8 @@ int main(int argc, char** argv) {
     app::EvaluateOptions evaluate;
     app::SampleOptions sample;
     app::InspectOptions inspect;
+    app::ExportOptions to;
+    app::ImportOptions from;
     Command command;
     add_prepare(cli, prepare, command);
     add_job_commands(cli, job, command);
@@ -133,6 +159,7 @@ int main(int argc, char** argv) {
     add_evaluate(cli, evaluate, command);
     add_sample(cli, sample, command);
     add_inspect(cli, inspect, command);
+    add_exchange(cli, to, from, command);
     try {
         cli.parse(argc, argv);
     } catch (CLI::ParseError const& error) {
