@@ -28,8 +28,7 @@ namespace {
 struct Need {
     Buffer buffer;
     Access access = Access::read;
-    /// How the name of the instruction that must have written it begins; empty = any.
-    std::string from;
+    std::string from; ///< name of the instruction that must have written it; empty = any
 };
 
 bool fits(Buffer const& a, Buffer const& b) {
@@ -183,16 +182,11 @@ class Needs {
                    shared ? name_of(rank_, program::ReduceGradients{id}) : std::string{});
     }
 
-    /// Weights, fetched for any residence where they are offloaded, and workspace.
+    /// Weights (only a Fetch writes those that are offloaded) and workspace.
     void add_kernels(ChunkId chunk) {
-        for (Bucket const& bucket : context_.buckets) {
-            if (std::find(bucket.chunks.begin(), bucket.chunks.end(), chunk) == bucket.chunks.end())
-                continue;
-            std::string from;
-            if (context_.offloads_weights(rank_, bucket))
-                from = fmt::format("fetch weights bucket {} residence ", bucket.id.value);
-            add_bucket(BufferKind::weights, bucket.id, Access::read, from);
-        }
+        for (Bucket const& bucket : context_.buckets)
+            if (std::find(bucket.chunks.begin(), bucket.chunks.end(), chunk) != bucket.chunks.end())
+                add_bucket(BufferKind::weights, bucket.id, Access::read);
         all_.push_back({{.kind = BufferKind::workspace}, Access::write, {}});
     }
 
@@ -350,7 +344,7 @@ void check_uses(Context& context, Place place, std::vector<InstructionId> const&
         }
         InstructionId const writer = writers[u];
         if (!need->from.empty() && writer.valid() &&
-            !context.name({place.rank, writer}).starts_with(need->from))
+            context.name({place.rank, writer}) != need->from)
             context.report(place, fmt::format("finds in {} what {} (instruction {}) wrote; it "
                                               "needs that of {}",
                                               context.name(place.rank, use.buffer),

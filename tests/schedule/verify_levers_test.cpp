@@ -249,6 +249,17 @@ TEST(VerifyLevers, RefusesAFetchOfWeightsBeforeTheyAreGathered) {
                 testing::ContainsRegex("fetch weights bucket 0 residence 0 on rank 0 .*: may start "
                                        "before gather_parameters bucket 0 on rank 0"));
 }
+// In order, but the wrong one: what is fetched is of the step before.
+TEST(VerifyLevers, RefusesAGatherThatComesBehindTheFetch) {
+    auto const behind = [](Program& program) {
+        std::size_t const gather = find(program, of_bucket<program::GatherParameters>(2));
+        move_ahead(program, find(program, copy<Fetch>(BufferKind::weights, 2)), gather);
+        program.instructions[gather + 1].after = {InstructionId{static_cast<std::int64_t>(gather)}};
+    };
+    EXPECT_THAT(breaking(0, behind),
+                testing::ContainsRegex("fetch weights bucket 2 residence 0 on rank 0 .*: may start "
+                                       "before gather_parameters bucket 2 on rank 0"));
+}
 TEST(VerifyLevers, RefusesWeightsThatTakeTheMemoryOfOthersInUse) {
     // Chunk 4 takes the place of chunk 0.
     EXPECT_THAT(breaking(0, unordered(copy<Fetch>(BufferKind::weights, 4))),
@@ -347,6 +358,22 @@ TEST(VerifyLevers, RefusesWeightsOfAnotherResidence) {
     EXPECT_THAT(breaking(0, swapped),
                 testing::ContainsRegex("fetch weights bucket 0 residence 0 on rank 0 .*: has no "
                                        "business with pinned weights buffer .* of bucket 2"));
+}
+
+// The same bytes, but kernels would read them over the bus.
+TEST(VerifyLevers, RefusesComputationsOnPinnedMemory) {
+    auto const at_home = [](Program& program) {
+        program::Instruction& forward =
+            program.instructions[find(program, of_chunk<program::Forward>(0), 1)];
+        core::BufferId const home =
+            program.instructions[find(program, copy<Fetch>(BufferKind::weights, 0))].uses[0].buffer;
+        for (program::Use& use : forward.uses)
+            if (program.buffers[use.buffer.index()].kind == BufferKind::weights)
+                use.buffer = home;
+    };
+    EXPECT_THAT(breaking(0, at_home, Runs::agree),
+                testing::ContainsRegex("forward chunk 0 microbatch 1 on rank 0 .*: has no business "
+                                       "with pinned weights buffer .* of bucket 0"));
 }
 
 // --- updates
