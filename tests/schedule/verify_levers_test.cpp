@@ -237,6 +237,28 @@ TEST(VerifyLevers, RefusesACopyInAnotherQueue) {
     EXPECT_THAT(breaking(0, wrong, Runs::agree), testing::HasSubstr("stands in a copy_out queue"));
 }
 
+TEST(VerifyLevers, RefusesCopiesOfWhatIsNotThere) {
+    Subject const subject = subject_of(levers_case());
+    auto const broken = [&](std::function<void(program::Copy&)> const& edit) {
+        ProgramSet set = subject.set;
+        Program& program = set.programs[0];
+        edit(std::get<Fetch>(program.instructions[find(program, is_a<Fetch>)].operation));
+        return all_messages(subject.verify(set)); // ends before anything is looked up
+    };
+    EXPECT_THAT(broken([](program::Copy& copy) { copy.bucket = core::BucketId{99}; }),
+                testing::HasSubstr("must name a bucket that is there, and no chunk"));
+    EXPECT_THAT(broken([](program::Copy& copy) { copy.chunk = core::ChunkId{0}; }),
+                testing::HasSubstr("must name a bucket that is there, and no chunk"));
+    EXPECT_THAT(broken([](program::Copy& copy) {
+                    copy = {BufferKind::kept, {}, core::ChunkId{0}, core::MicrobatchId{3}, 0, 4};
+                }),
+                testing::HasSubstr("the plan has no such chunk or microbatch"));
+    EXPECT_THAT(broken([](program::Copy& copy) { copy.kind = BufferKind::workspace; }),
+                testing::HasSubstr("moves what never moves this way"));
+    EXPECT_THAT(broken([](program::Copy& copy) { copy.slot = -1; }),
+                testing::HasSubstr("has the residence -1"));
+}
+
 // --- what must wait for what
 
 TEST(VerifyLevers, RefusesWeightsThatAreReadBeforeTheyArrived) {
