@@ -49,7 +49,8 @@ struct EvaluateOptions {
 };
 struct SampleOptions {
     std::string run;
-    std::string prompt;
+    std::string prompt;                 ///< text, for models on bytes
+    std::vector<std::int32_t> tokens{}; ///< token ids instead, for any model
     std::int64_t count = 500;
     double temperature = 0.8;
     std::uint64_t seed = 1;

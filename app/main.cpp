@@ -93,8 +93,14 @@ void add_sample(CLI::App& cli, app::SampleOptions& options, Command& command) {
     CLI::App* const sub = cli.add_subcommand("sample", "Continue a text with a checkpoint");
     sub->add_option("RUN", options.run, "Run folder (its newest checkpoint) or checkpoint")
         ->required();
-    sub->add_option("--prompt", options.prompt, "Text to continue")->required();
-    sub->add_option("--bytes", options.count, "How many bytes to generate (default 500)");
+    CLI::Option_group* const prompt = sub->add_option_group("prompt");
+    prompt->require_option(1);
+    prompt->add_option("--prompt", options.prompt, "Text to continue (models on bytes)");
+    prompt
+        ->add_option("--prompt-tokens", options.tokens,
+                     "Token ids to continue, as 1,2,3; the answer is token ids (any model)")
+        ->delimiter(',');
+    sub->add_option("--bytes,--tokens", options.count, "How many tokens to generate (default 500)");
     sub->add_option("--temperature", options.temperature,
                     "Divides the logits; 0 = always the likeliest (default 0.8)");
     sub->add_option("--seed", options.seed, "Of the random choice (default 1)");

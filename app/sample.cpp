@@ -6,6 +6,7 @@
 #include "app/commands.hpp"
 #include "app/evaluation.hpp"
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
 
@@ -15,27 +16,37 @@ namespace {
 
 core::ExitCode run(comm::MpiSession const& mpi, SampleOptions const& options) {
     core::log::configure(mpi.rank(), core::log::Level::info);
-    if (options.prompt.empty())
+    bool const text = options.tokens.empty();
+    if (text && options.prompt.empty())
         throw core::ConfigError{"'--prompt' is empty; give at least one byte to continue"};
     if (options.count < 0 || !(options.temperature >= 0))
         throw core::ConfigError{"'--bytes' and '--temperature' must be 0 or more"};
     Evaluation evaluation{mpi, {options.run, 0, 1, runtime::HeadOutput::logits}};
-    if (evaluation.model->config().vocabulary != io::byte_vocabulary)
-        throw core::ConfigError{
-            fmt::format("this model has {} tokens; only models on bytes ({} tokens) can be "
-                        "sampled as text",
-                        evaluation.model->config().vocabulary, io::byte_vocabulary)};
+    std::int64_t const vocabulary = evaluation.model->config().vocabulary;
+    if (text && vocabulary != io::byte_vocabulary)
+        throw core::ConfigError{fmt::format(
+            "this model has {} tokens (a model on bytes has {}); give '--prompt-tokens' "
+            "instead of '--prompt'",
+            vocabulary, io::byte_vocabulary)};
+    for (std::int32_t const token : options.tokens)
+        if (token < 0 || token >= vocabulary)
+            throw core::ConfigError{fmt::format("'--prompt-tokens' has {} (the model has tokens 0 "
+                                                "to {}); use ids of its own tokenizer",
+                                                token, vocabulary - 1)};
     runtime::Sampler sampler{mpi, *evaluation.session, {options.temperature, options.seed}};
-    std::vector<std::int32_t> prompt;
+    std::vector<std::int32_t> prompt = options.tokens;
     for (char const c : options.prompt)
         prompt.push_back(static_cast<unsigned char>(c));
     if (mpi.rank() == 0)
-        fmt::print("{}", options.prompt);
+        fmt::print("{}", text ? options.prompt : fmt::format("{}", fmt::join(prompt, " ")));
     sampler.generate(prompt, options.count, [&](std::int32_t token) {
-        if (mpi.rank() == 0) {
+        if (mpi.rank() != 0)
+            return;
+        if (text)
             std::fputc(token, stdout);
-            std::fflush(stdout);
-        }
+        else
+            fmt::print(" {}", token);
+        std::fflush(stdout);
     });
     if (mpi.rank() == 0)
         std::fputc('\n', stdout);

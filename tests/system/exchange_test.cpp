@@ -7,6 +7,9 @@
 #include "runs.hpp"
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <sstream>
+
 namespace evener::system_test {
 namespace {
 
@@ -93,6 +96,22 @@ TEST_P(Exchange, StartsATrainingFromTheImportedWeights) {
     }
     EXPECT_EQ(tensors(step_folder(second, 2), "parameters"),
               tensors(step_folder(first, 2), "parameters"));
+}
+
+TEST_P(Exchange, SamplesTokenIdsWhereTokensAreNotBytes) {
+    trained();
+    support::ProcessResult const result =
+        evener({"sample", "run", "--prompt-tokens", "3,95", "--tokens", "4", "--temperature", "0"});
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    std::istringstream words{result.output};
+    std::vector<std::int64_t> const ids{std::istream_iterator<std::int64_t>{words}, {}};
+    ASSERT_EQ(ids.size(), 6U) << result.output;
+    EXPECT_EQ(ids[1], 95);
+    EXPECT_LT(*std::max_element(ids.begin(), ids.end()), 96);
+    support::ProcessResult const outside = evener({"sample", "run", "--prompt-tokens", "96"});
+    EXPECT_EQ(outside.exit_code, 2);
+    EXPECT_NE(outside.errors.find("tokens 0 to 95"), std::string::npos) << outside.errors;
+    EXPECT_EQ(evener({"sample", "run"}).exit_code, 2);
 }
 
 TEST_P(Exchange, LosesNothingByNames) {
