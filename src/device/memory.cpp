@@ -23,21 +23,26 @@ double mebibytes(std::int64_t bytes) {
     return static_cast<double>(bytes) / (1 << 20);
 }
 
-/// Calls `copy(to, from, pinned block, bytes)` for parts that fit the block; copies at once where the
-/// device uses the process's memory.
+/// Calls `copy(to, from, pinned block, bytes)` for parts that fit the block, which is allocated where
+/// none is given; copies at once where the device uses the process's memory.
 template <class Copy>
 void through_pinned(Device const& device, void* dst, void const* src, std::int64_t bytes,
-                    Copy copy) {
+                    std::span<std::byte> block, Copy copy) {
     if (bytes == 0)
         return;
     if (!device.has_own_memory()) {
         std::memcpy(dst, src, static_cast<std::size_t>(bytes));
         return;
     }
-    Allocation const block = Allocation::shared(device, std::min(bytes, bounce_bytes));
-    for (std::int64_t begin = 0; begin < bytes; begin += bounce_bytes)
+    Allocation own;
+    if (block.empty()) {
+        own = Allocation::shared(device, std::min(bytes, bounce_bytes));
+        block = {own.data(), static_cast<std::size_t>(own.size())};
+    }
+    auto const size = static_cast<std::int64_t>(block.size());
+    for (std::int64_t begin = 0; begin < bytes; begin += size)
         copy(static_cast<std::byte*>(dst) + begin, static_cast<std::byte const*>(src) + begin,
-             block.data(), std::min(bounce_bytes, bytes - begin));
+             block.data(), std::min(size, bytes - begin));
 }
 
 } // namespace
@@ -138,8 +143,9 @@ void move(Device const& device, void* dst, void const* src, std::int64_t bytes) 
     device.synchronize();
 }
 
-void upload(Device const& device, void* dst, void const* src, std::int64_t bytes) {
-    through_pinned(device, dst, src, bytes,
+void upload(Device const& device, void* dst, void const* src, std::int64_t bytes,
+            std::span<std::byte> pinned_block) {
+    through_pinned(device, dst, src, bytes, pinned_block,
                    [&](auto* to, auto const* from, std::byte* pinned, std::int64_t part) {
                        std::memcpy(pinned, from, static_cast<std::size_t>(part));
                        device.copy(StreamKind::copy_in, to, pinned, part);
@@ -147,8 +153,9 @@ void upload(Device const& device, void* dst, void const* src, std::int64_t bytes
                    });
 }
 
-void download(Device const& device, void* dst, void const* src, std::int64_t bytes) {
-    through_pinned(device, dst, src, bytes,
+void download(Device const& device, void* dst, void const* src, std::int64_t bytes,
+              std::span<std::byte> pinned_block) {
+    through_pinned(device, dst, src, bytes, pinned_block,
                    [&](auto* to, auto const* from, std::byte* pinned, std::int64_t part) {
                        device.copy(StreamKind::copy_out, pinned, from, part);
                        device.synchronize();

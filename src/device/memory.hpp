@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace evener::device {
 
@@ -43,7 +44,10 @@ void enqueue_copy(Device const& device, void* dst, void const* src, std::int64_t
 /// Between operands; returns when the data is there.
 void move(Device const& device, void* dst, void const* src, std::int64_t bytes);
 /// Copies between operands and ordinary memory of the process; return when the data is there.
-void upload(Device const& device, void* dst, void const* src, std::int64_t bytes);
-void download(Device const& device, void* dst, void const* src, std::int64_t bytes);
+/// `pinned`: through which they go on devices with a memory of their own; allocated where empty.
+void upload(Device const& device, void* dst, void const* src, std::int64_t bytes,
+            std::span<std::byte> pinned = {});
+void download(Device const& device, void* dst, void const* src, std::int64_t bytes,
+              std::span<std::byte> pinned = {});
 
 } // namespace evener::device

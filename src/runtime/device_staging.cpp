@@ -2,6 +2,7 @@
 #include "runtime/device_staging.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace evener::runtime {
 
@@ -83,13 +84,33 @@ std::vector<Touch> touches_of(comm::Task const& task, core::RankId rank) {
 
 } // namespace
 
-DeviceStaging::DeviceStaging(device::Device const& device, core::RankId rank,
-                             std::span<std::vector<comm::TransportQueue>* const> lists) {
-    for (auto const* const list : lists)
-        for (comm::TransportQueue const& queue : *list)
-            for (comm::Task const& task : queue.tasks)
-                for (Touch const& touch : touches_of(task, rank))
-                    pieces_.push_back({touch.begin, touch.begin + touch.bytes, 0});
+StagingLayout::StagingLayout(std::span<program::ProgramSet const* const> sets, core::RankId rank) {
+    for (program::ProgramSet const* const set : sets)
+        add(*set, rank);
+    merge();
+}
+
+void StagingLayout::add(program::ProgramSet const& set, core::RankId rank) {
+    program::Program const& program = set.programs[rank.index()];
+    for (program::Instruction const& instruction : program.instructions) {
+        program::QueueKind const queue = program.queues[instruction.queue.index()].kind;
+        if (queue != program::QueueKind::send && queue != program::QueueKind::receive &&
+            queue != program::QueueKind::collective)
+            continue;
+        for (program::Use const& use : instruction.uses) {
+            program::Buffer const& buffer = program.buffers[use.buffer.index()];
+            if (buffer.memory != program::Memory::device)
+                continue;
+            std::int64_t bytes = buffer.bytes;
+            if (buffer.kind == program::BufferKind::shards) // a gather reads no moments
+                bytes = 4 * set.buckets[buffer.bucket.index()].shard_of(rank).size();
+            if (bytes > 0)
+                pieces_.push_back({buffer.offset, buffer.offset + bytes, 0});
+        }
+    }
+}
+
+void StagingLayout::merge() {
     std::sort(pieces_.begin(), pieces_.end(),
               [](Piece const& a, Piece const& b) { return a.begin < b.begin; });
     std::vector<Piece> merged;
@@ -98,36 +119,55 @@ DeviceStaging::DeviceStaging(device::Device const& device, core::RankId rank,
             merged.back().end = std::max(merged.back().end, piece.end);
         else
             merged.push_back(piece);
-    std::int64_t bytes = 0;
     for (Piece& piece : merged) {
-        piece.offset = bytes;
-        bytes = core::round_up(bytes + (piece.end - piece.begin), 64);
+        piece.place = bytes_;
+        bytes_ = core::round_up(bytes_ + (piece.end - piece.begin), 64);
     }
     pieces_ = std::move(merged);
-    memory_ = device::Allocation::shared(device, bytes);
-    for (auto* const list : lists)
-        for (comm::TransportQueue& queue : *list)
-            for (comm::Task& task : queue.tasks)
-                rewrite(task, rank);
+}
+
+std::int64_t StagingLayout::place_of(std::int64_t offset) const {
+    auto const behind =
+        std::upper_bound(pieces_.begin(), pieces_.end(), offset,
+                         [](std::int64_t a, Piece const& piece) { return a < piece.begin; });
+    EVENER_EXPECT(behind != pieces_.begin());
+    Piece const& piece = *std::prev(behind);
+    EVENER_EXPECT(offset <= piece.end);
+    return piece.place + (offset - piece.begin);
+}
+
+DeviceStaging::DeviceStaging(StagingLayout const& layout, core::RankId rank,
+                             std::span<std::byte> arena, std::byte* staging)
+    : layout_{layout}, rank_{rank}, arena_{arena}, staging_{staging} {}
+
+bool DeviceStaging::in_arena(void const* address) const {
+    std::less<> const less;
+    void const* const begin = arena_.data();
+    void const* const end = arena_.data() + arena_.size();
+    return !less(address, begin) && less(address, end);
 }
 
 std::byte* DeviceStaging::of(void const* address) const {
-    auto const* const byte = static_cast<std::byte const*>(address);
-    auto const behind =
-        std::upper_bound(pieces_.begin(), pieces_.end(), byte,
-                         [](std::byte const* a, Piece const& piece) { return a < piece.begin; });
-    EVENER_EXPECT(behind != pieces_.begin());
-    Piece const& piece = *std::prev(behind);
-    EVENER_EXPECT(byte <= piece.end);
-    return memory_.data() + piece.offset + (byte - piece.begin);
+    if (!in_arena(address))
+        return bytes_at(address);
+    return staging_ + layout_.place_of(bytes_at(address) - arena_.data());
 }
 
-void DeviceStaging::rewrite(comm::Task& task, core::RankId rank) const {
-    for (Touch const& touch : touches_of(task, rank))
+void DeviceStaging::rewrite(std::vector<comm::TransportQueue>& queues) const {
+    for (comm::TransportQueue& queue : queues)
+        for (comm::Task& task : queue.tasks)
+            rewrite(task);
+}
+
+void DeviceStaging::rewrite(comm::Task& task) const {
+    for (Touch const& touch : touches_of(task, rank_)) {
+        if (!in_arena(touch.begin))
+            continue;
         if (touch.outward)
             task.outward.push_back({of(touch.begin), touch.begin, touch.bytes});
         else
             task.inward.push_back({touch.begin, of(touch.begin), touch.bytes});
+    }
     auto const move = [&](auto*& address) {
         if (address != nullptr)
             address = reinterpret_cast<std::remove_reference_t<decltype(address)>>(of(address));
@@ -142,12 +182,12 @@ void DeviceStaging::rewrite(comm::Task& task, core::RankId rank) const {
                     move(work.data);
             } else if constexpr (std::is_same_v<Work, comm::ReduceTask>) {
                 move(work.gradient);
-                if (!shard_of(work.shards, rank).empty())
+                if (!shard_of(work.shards, rank_).empty())
                     move(work.reduced);
             } else if constexpr (std::is_same_v<Work, comm::GatherTask>) {
                 if (!work.weights_range.empty())
                     move(work.weights);
-                if (!shard_of(work.shards, rank).empty())
+                if (!shard_of(work.shards, rank_).empty())
                     move(work.master);
             }
         },

@@ -2,6 +2,7 @@
 #include "runtime/executable.hpp"
 
 #include "runtime/chunk_calls.hpp"
+#include "runtime/pinned_memory.hpp"
 #include "runtime/transport_tasks.hpp"
 
 #include <algorithm>
@@ -35,8 +36,9 @@ class Maker {
     explicit Maker(ExecutableInput const& input)
         : input_{input}, program_{input.set.programs[input.rank.index()]},
           memory_{map_buckets(input.set, input.rank, input.regions, input.kept_gradients)},
-          numbers_{std::make_shared<SharedNumbers const>(
-              input.cache.device(), input.state.sequence_losses.size(), square_count())},
+          numbers_{std::make_shared<SharedNumbers const>(input.numbers,
+                                                         input.state.sequence_losses.size(),
+                                                         square_count(input.set, input.rank))},
           chunks_{input, program_, memory_, *numbers_} {}
 
     Executable make() {
@@ -59,17 +61,6 @@ class Maker {
     }
 
   private:
-    /// How many squares the program's instructions measure.
-    std::size_t square_count() const {
-        std::size_t count = 0;
-        for (Instruction const& instruction : program_.instructions)
-            if (auto const* op = std::get_if<program::MeasureGradients>(&instruction.operation)) {
-                BucketMemory const& memory = memory_[op->bucket.index()];
-                count += program::slices_of(*memory.bucket, memory.shard).size();
-            }
-        return count;
-    }
-
     std::vector<Call> calls(Instruction const& instruction, core::InstructionId id) {
         UsedBuffers const used{program_, instruction, input_.regions};
         return std::visit(

@@ -83,6 +83,7 @@ struct ExecutableInput {
     OperationCache& cache;
     Regions regions;
     std::byte* kept_gradients = nullptr;     ///< see map_buckets
+    std::byte* numbers = nullptr;            ///< SharedNumbers::bytes, seen by host and device
     std::int64_t device_workspace_bytes = 0; ///< what lowering was told for this rank
     StepState& state;                        ///< must outlive the executable
     bool adamw = true;                       ///< else SGD

@@ -49,13 +49,13 @@ void for_each_slice(Session const& session,
 /// Lets `fill` write `count` values that then lie at `dst` of the device.
 void write_floats(Session const& session, float* dst, std::int64_t count,
                   std::function<void(float*)> const& fill) {
-    if (!session.device().has_own_memory()) {
+    if (session.reaches(dst)) {
         fill(dst);
         return;
     }
     std::vector<float> values(static_cast<std::size_t>(count));
     fill(values.data());
-    device::upload(session.device(), dst, values.data(), 4 * count);
+    session.upload(dst, values.data(), 4 * count);
 }
 
 void write_zeros(Session const& session, float* dst, std::int64_t count) {

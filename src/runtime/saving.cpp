@@ -69,8 +69,7 @@ void Saver::copy_to_snapshot() {
         for (std::size_t i = 0; i < slices.size(); ++i) {
             std::int64_t const bytes = bytes_of(slices[i]);
             if (rank == mpi_.rank())
-                device::download(session_.device(), snapshot_->bytes().data() + offset,
-                                 addresses[i], bytes);
+                session_.download(snapshot_->bytes().data() + offset, addresses[i], bytes);
             offset += bytes;
         }
     }
@@ -89,10 +88,9 @@ checkpoints::WriterResult Saver::write(std::string const& folder) {
         for (std::size_t i = 0; i < slices.size(); ++i) {
             if (snapshot_) {
                 slices[i].data = reinterpret_cast<float const*>(snapshot_->bytes().data() + offset);
-            } else if (session_.device().has_own_memory()) {
+            } else if (!session_.reaches(addresses[i])) {
                 values.resize(static_cast<std::size_t>(bytes_of(slices[i])) / 4);
-                device::download(session_.device(), values.data(), addresses[i],
-                                 bytes_of(slices[i]));
+                session_.download(values.data(), addresses[i], bytes_of(slices[i]));
                 slices[i].data = values.data();
             } else {
                 slices[i].data = addresses[i];

@@ -2,6 +2,7 @@
 #include "runtime/session.hpp"
 
 #include "runtime/delays.hpp"
+#include "runtime/device_staging.hpp"
 #include "runtime/issuer.hpp"
 
 #include <fmt/format.h>
@@ -17,26 +18,57 @@ namespace evener::runtime {
 Session::Session(SessionInput input)
     : rank_{input.rank}, model_{input.model}, cache_{input.cache}, transport_{input.transport},
       train_set_{std::move(input.train)}, evaluate_set_{std::move(input.evaluate)},
-      options_{input.device_workspace_bytes, input.adamw, input.head}, arena_options_{input.arena} {
+      options_{input.device_workspace_bytes, input.adamw, input.head, input.keep_gradients},
+      arena_options_{input.arena} {
     auto const sequences = static_cast<std::size_t>(plan().batch_size);
     state_.sequence_losses.resize(sequences);
     evaluate_state_.sequence_losses.resize(sequences);
     unused_tokens_.resize(static_cast<std::size_t>(model_.config().sequence_length));
-    if (input.head == HeadOutput::logits) {
+    if (input.head == HeadOutput::logits)
         logits_.resize(static_cast<std::size_t>(model_.config().vocabulary));
-        shared_logits_ = device::Allocation::shared(cache_.device(), 4 * std::ssize(logits_));
-    }
-    if (input.keep_gradients && train_set_)
-        kept_gradients_ =
-            device::Allocation::shared(cache_.device(), kept_gradient_bytes(*train_set_, rank_));
     if (train_set_) {
         train_.emplace();
         train_->state = &state_;
         train_->rehearsal_seconds = std::move(input.rehearsal_seconds);
     }
     evaluate_.state = &evaluate_state_;
+    make_pinned();
     make_arena();
     make_executables();
+}
+
+std::vector<program::ProgramSet const*> Session::all_sets() const {
+    if (!train_set_)
+        return {&evaluate_set_};
+    return {&*train_set_, &evaluate_set_};
+}
+
+/// What is kept between passes, where it lies in that memory.
+std::vector<program::Buffer> Session::persistent(program::Memory memory) const {
+    std::vector<program::Buffer> buffers;
+    for (program::Buffer const& buffer : evaluate_set_.programs[rank_.index()].buffers)
+        if (buffer.persistent && buffer.memory == memory)
+            buffers.push_back(buffer);
+    return buffers;
+}
+
+/// Of the size that the programs need; homes of an old one move into it.
+void Session::make_pinned() {
+    auto const sets = all_sets();
+    PinnedNeeds const needs = pinned_needs({.sets = sets,
+                                            .rank = rank_,
+                                            .model = model_,
+                                            .own_memory = device().has_own_memory(),
+                                            .keep_gradients = options_.keep_gradients,
+                                            .logits = !logits_.empty()});
+    if (pinned_.take(needs))
+        return;
+    PinnedMemory larger{device(), rank_, needs};
+    for (program::Buffer const& buffer : persistent(program::Memory::pinned))
+        if (pinned_.homes() != nullptr)
+            std::memcpy(larger.homes() + buffer.offset, pinned_.homes() + buffer.offset,
+                        static_cast<std::size_t>(buffer.bytes));
+    pinned_ = std::move(larger);
 }
 
 /// Of the size that the programs need; the old one's persistent buffers move into it.
@@ -47,21 +79,30 @@ void Session::make_arena() {
     std::int64_t const needed = std::max(train_set_ ? bytes(*train_set_) : 0, bytes(evaluate_set_));
     if (arena_ != nullptr && arena_->size() >= needed)
         return;
-    auto larger = std::make_unique<device::Arena>(cache_.device(), needed, arena_options_);
+    if (device().has_own_memory())
+        require_device_memory(device(), sets().programs[rank_.index()], needed);
+    auto larger = std::make_unique<device::Arena>(device(), needed, arena_options_);
     if (arena_ != nullptr)
-        for (program::Buffer const& buffer : evaluate_set_.programs[rank_.index()].buffers)
-            if (buffer.persistent)
-                device::move(cache_.device(), larger->at(buffer.offset), arena_->at(buffer.offset),
-                             buffer.bytes);
+        for (program::Buffer const& buffer : persistent(program::Memory::device))
+            device::move(device(), larger->at(buffer.offset), arena_->at(buffer.offset),
+                         buffer.bytes);
     arena_ = std::move(larger);
 }
 
 void Session::make_executables() {
-    memory_ = map_buckets(sets(), rank_, regions(), kept_gradients_.data());
-    if (train_set_)
-        train_->executable = executable_of(*train_set_, state_);
-    evaluate_.executable = executable_of(evaluate_set_, evaluate_state_);
-    if (cache_.device().has_own_memory())
+    std::byte* const gradients = options_.keep_gradients ? pinned_.gradients() : nullptr;
+    memory_ = map_buckets(sets(), rank_, regions(), gradients);
+    std::byte* numbers = pinned_.numbers();
+    auto const number_bytes = [&](program::ProgramSet const& set) {
+        return SharedNumbers::bytes(state_.sequence_losses.size(), square_count(set, rank_));
+    };
+    if (train_set_) {
+        train_->executable = executable_of(*train_set_, state_, numbers);
+        numbers += number_bytes(*train_set_);
+    }
+    shared_logits_ = reinterpret_cast<float*>(numbers + number_bytes(evaluate_set_));
+    evaluate_.executable = executable_of(evaluate_set_, evaluate_state_, numbers);
+    if (device().has_own_memory())
         stage();
     if (train_set_)
         prepare(*train_);
@@ -76,45 +117,42 @@ void Session::prepare(Pass& pass) {
         pass.device = std::make_unique<DevicePass>(cache_.device(), pass.executable);
 }
 
-/// Pinned memory for what messages and loads bring to a device with a memory of its own.
+/// Messages, exchanges and loads go through pinned memory.
 void Session::stage() {
+    std::span<std::byte> const arena{arena_->at(0), static_cast<std::size_t>(arena_->size())};
+    StagingLayout const layout{all_sets(), rank_};
+    DeviceStaging const staging{layout, rank_, arena, pinned_.staging()};
     std::vector<Executable*> executables{&evaluate_.executable};
     if (train_set_)
         executables.push_back(&train_->executable);
-    std::vector<std::vector<comm::TransportQueue>*> lists;
-    std::vector<Call*> loads;
+    std::byte* tokens = pinned_.tokens();
     for (Executable* const executable : executables) {
-        lists.push_back(&executable->transport);
+        staging.rewrite(executable->transport);
         for (IssuedInstruction& instruction : executable->issued)
             for (Call& call : instruction.calls)
-                if (call.kind == Call::Kind::load_inputs || call.kind == Call::Kind::load_targets)
-                    loads.push_back(&call);
+                if (call.kind == Call::Kind::load_inputs || call.kind == Call::Kind::load_targets) {
+                    call.staging = tokens;
+                    tokens += 4 * call.sequences.size() * model_.config().sequence_length;
+                }
     }
-    staging_ = DeviceStaging{cache_.device(), rank_, lists};
-    std::int64_t const sequence_bytes = 4 * model_.config().sequence_length;
-    std::int64_t bytes = 0;
-    for (Call const* const load : loads)
-        bytes += load->sequences.size() * sequence_bytes;
-    token_staging_ = device::Allocation::shared(cache_.device(), bytes);
-    std::int64_t offset = 0;
-    for (Call* const load : loads) {
-        load->staging = token_staging_.data() + offset;
-        offset += load->sequences.size() * sequence_bytes;
-    }
+    EVENER_ENSURE(tokens <= pinned_.tokens() + pinned_.needs().tokens);
 }
 
-Executable Session::executable_of(program::ProgramSet const& set, StepState& state) {
-    return make_executable({.set = set,
-                            .rank = rank_,
-                            .model = model_,
-                            .cache = cache_,
-                            .regions = regions(),
-                            .kept_gradients = kept_gradients_.data(),
-                            .device_workspace_bytes = options_.device_workspace_bytes,
-                            .state = state,
-                            .adamw = options_.adamw,
-                            .head = options_.head,
-                            .logits = reinterpret_cast<float*>(shared_logits_.data())});
+Executable Session::executable_of(program::ProgramSet const& set, StepState& state,
+                                  std::byte* numbers) {
+    return make_executable(
+        {.set = set,
+         .rank = rank_,
+         .model = model_,
+         .cache = cache_,
+         .regions = regions(),
+         .kept_gradients = options_.keep_gradients ? pinned_.gradients() : nullptr,
+         .numbers = numbers,
+         .device_workspace_bytes = options_.device_workspace_bytes,
+         .state = state,
+         .adamw = options_.adamw,
+         .head = options_.head,
+         .logits = logits_.empty() ? nullptr : shared_logits_});
 }
 
 void Session::exchange_train(program::ProgramSet set) {
@@ -124,6 +162,7 @@ void Session::exchange_train(program::ProgramSet set) {
                   set.plan.microbatch_size == plan().microbatch_size);
     train_set_ = std::move(set);
     train_->rehearsal_seconds.clear();
+    make_pinned();
     make_arena();
     make_executables();
 }
@@ -137,8 +176,7 @@ void Session::run_evaluate(TokenSource const& tokens) {
     evaluate_state_.step = state_.step;
     run(evaluate_, tokens);
     if (!logits_.empty())
-        std::memcpy(logits_.data(), shared_logits_.data(),
-                    static_cast<std::size_t>(shared_logits_.size()));
+        std::copy_n(shared_logits_, logits_.size(), logits_.begin());
     state_.scalars = evaluate_state_.scalars;
 }
 
@@ -314,8 +352,25 @@ void Session::check_tokens(std::span<std::int32_t const> tokens, std::int32_t lo
                         *bad, vocabulary)};
 }
 
+bool Session::reaches(void const* address) const {
+    return !device().has_own_memory() || pinned_.holds(address);
+}
+
+void Session::upload(void* dst, void const* src, std::int64_t bytes) const {
+    if (reaches(dst))
+        std::memcpy(dst, src, static_cast<std::size_t>(bytes));
+    else
+        device::upload(device(), dst, src, bytes, pinned_.block());
+}
+
+void Session::download(void* dst, void const* src, std::int64_t bytes) const {
+    if (reaches(src))
+        std::memcpy(dst, src, static_cast<std::size_t>(bytes));
+    else
+        device::download(device(), dst, src, bytes, pinned_.block());
+}
+
 void Session::refresh_weights() {
-    device::Device const& device = cache_.device();
     constexpr std::int64_t block = std::int64_t{1} << 20;
     std::vector<float> wide(block);
     std::vector<std::uint16_t> narrow(block);
@@ -324,14 +379,14 @@ void Session::refresh_weights() {
             continue;
         std::byte* const weights = entry.weights_at(entry.shard.begin);
         if (entry.type == core::DType::float32) {
-            device::move(device, weights, entry.master, 4 * entry.shard.size());
+            device::move(device(), weights, entry.master, 4 * entry.shard.size());
             continue;
         }
         for (std::int64_t begin = 0; begin < entry.shard.size(); begin += block) {
             std::int64_t const count = std::min(block, entry.shard.size() - begin);
-            device::download(device, wide.data(), entry.master + begin, 4 * count);
+            download(wide.data(), entry.master + begin, 4 * count);
             std::transform(wide.begin(), wide.begin() + count, narrow.begin(), core::to_bfloat16);
-            device::upload(device, weights + 2 * begin, narrow.data(), 2 * count);
+            upload(weights + 2 * begin, narrow.data(), 2 * count);
         }
     }
 }

@@ -9,9 +9,9 @@
 #include "device/arena.hpp"
 #include "program/measurement.hpp"
 #include "runtime/device_pass.hpp"
-#include "runtime/device_staging.hpp"
 #include "runtime/executable.hpp"
 #include "runtime/memory_map.hpp"
+#include "runtime/pinned_memory.hpp"
 
 #include <memory>
 #include <optional>
@@ -62,8 +62,14 @@ class Session {
     /// that all ranks must do it before the next pass.
     void exchange_train(program::ProgramSet set);
 
-    /// Pinned memory for messages and exchanges; 0 where the device computes in host memory.
-    std::int64_t staging_bytes() const { return staging_.bytes(); }
+    /// What the rank's pinned memory is for.
+    PinnedNeeds const& pinned() const { return pinned_.needs(); }
+
+    /// Whether the host can read and write what BucketMemory points at there.
+    bool reaches(void const* address) const;
+    /// Between such memory and ordinary memory, between passes.
+    void upload(void* dst, void const* src, std::int64_t bytes) const;
+    void download(void* dst, void const* src, std::int64_t bytes) const;
 
     /// When each instruction of the last training pass ran on this rank.
     comm::Board const& train_board() const { return *train_->board; }
@@ -87,14 +93,18 @@ class Session {
         std::int64_t device_workspace_bytes = 0;
         bool adamw = true;
         HeadOutput head = HeadOutput::losses;
+        bool keep_gradients = false;
     };
 
-    Executable executable_of(program::ProgramSet const& set, StepState& state);
+    std::vector<program::ProgramSet const*> all_sets() const;
+    std::vector<program::Buffer> persistent(program::Memory memory) const;
+    Executable executable_of(program::ProgramSet const& set, StepState& state, std::byte* numbers);
+    void make_pinned();
     void make_arena();
     void make_executables();
     void prepare(Pass& pass);
     void stage();
-    Regions regions() const { return {arena_->at(0), nullptr}; }
+    Regions regions() const { return {arena_->at(0), pinned_.homes()}; }
     void run_instructions(Pass& pass, TokenSource const& tokens);
     void issue(Pass& pass, std::size_t place, TokenSource const& tokens);
     bool passes_over(Pass const& pass, Call const& call) const;
@@ -117,11 +127,9 @@ class Session {
     std::unique_ptr<device::Arena> arena_;
     StepState state_;
     StepState evaluate_state_;
-    device::Allocation shared_logits_; ///< where the device writes them
+    PinnedMemory pinned_;
+    float* shared_logits_ = nullptr; ///< where the device writes them, behind the numbers
     std::vector<float> logits_;
-    DeviceStaging staging_;
-    device::Allocation token_staging_;
-    device::Allocation kept_gradients_;
     std::vector<BucketMemory> memory_;
     std::optional<Pass> train_;
     Pass evaluate_;

@@ -16,16 +16,24 @@ std::int64_t place(std::int64_t& end, std::size_t bytes) {
 
 } // namespace
 
-SharedNumbers::SharedNumbers(device::Device const& device, std::size_t sequences,
-                             std::size_t squares)
-    : sequence_count_{sequences}, square_count_{squares} {
+SharedNumbers::SharedNumbers(std::byte* memory, std::size_t sequences, std::size_t squares)
+    : sequence_count_{sequences}, square_count_{squares}, memory_{memory} {
     std::int64_t end = 0;
     loss_scale_ = place(end, sizeof(float));
     decayed_ = place(end, sizeof(kernels::OptimizerScalars));
     not_decayed_ = place(end, sizeof(kernels::OptimizerScalars));
     losses_ = place(end, sequences * sizeof(double));
     squares_ = place(end, squares * sizeof(double));
-    memory_ = device::Allocation::shared(device, end);
+    std::fill_n(memory_, end, std::byte{0});
+}
+
+std::int64_t SharedNumbers::bytes(std::size_t sequences, std::size_t squares) {
+    std::int64_t end = 0;
+    for (std::size_t const part :
+         {sizeof(float), sizeof(kernels::OptimizerScalars), sizeof(kernels::OptimizerScalars),
+          sequences * sizeof(double), squares * sizeof(double)})
+        place(end, part);
+    return end;
 }
 
 void SharedNumbers::give(StepState const& state) const {

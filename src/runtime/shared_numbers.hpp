@@ -4,14 +4,15 @@
 // The few numbers of a pass that operations read and write outside the arena, in memory that both
 // the host and the device see. StepState holds the host's side of them.
 
-#include "device/memory.hpp"
 #include "runtime/step_state.hpp"
 
 namespace evener::runtime {
 
 class SharedNumbers {
   public:
-    SharedNumbers(device::Device const& device, std::size_t sequences, std::size_t squares);
+    /// At memory of that size, aligned to 64 bytes, which it fills with zeros and does not own.
+    SharedNumbers(std::byte* memory, std::size_t sequences, std::size_t squares);
+    static std::int64_t bytes(std::size_t sequences, std::size_t squares);
 
     float* loss_scale() const { return at<float>(loss_scale_); }
     kernels::OptimizerScalars* decayed() const { return at<kernels::OptimizerScalars>(decayed_); }
@@ -29,7 +30,7 @@ class SharedNumbers {
   private:
     template <class T>
     T* at(std::int64_t offset) const {
-        return reinterpret_cast<T*>(memory_.data() + offset);
+        return reinterpret_cast<T*>(memory_ + offset);
     }
 
     std::int64_t loss_scale_ = 0;
@@ -39,7 +40,7 @@ class SharedNumbers {
     std::int64_t squares_ = 0;
     std::size_t sequence_count_ = 0;
     std::size_t square_count_ = 0;
-    device::Allocation memory_;
+    std::byte* memory_;
 };
 
 } // namespace evener::runtime

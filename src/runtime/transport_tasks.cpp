@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/transport_tasks.hpp"
 
+#include <algorithm>
+#include <functional>
 #include <optional>
 
 namespace evener::runtime {
@@ -52,7 +54,9 @@ struct MakeWork {
             task.holders.push_back({rank, bucket.type_of(rank)});
         task.weights = own.weights;
         task.weights_range = own.weights_range;
-        task.master = own.master;
+        if (std::adjacent_find(bucket.types.begin(), bucket.types.end(), std::not_equal_to<>{}) !=
+            bucket.types.end())
+            task.master = own.master; // members round the master weights themselves
         task.tag = 2 * op.bucket.value;
         return task;
     }
