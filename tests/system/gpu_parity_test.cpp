@@ -93,6 +93,107 @@ TEST(GpuParity, RandomPlansOnGpusTrainTheModelThatOneCpuRankTrains) {
     EXPECT_GE(mixed_groups, 10);
 }
 
+/// What of the three levers a plan pulls, at random.
+program::Plan with_levers(support::Random& random, program::Plan plan, bool interleave) {
+    for (program::Group& group : plan.groups)
+        group.offload = {random.chance(50), random.chance(50), random.chance(50)};
+    for (program::Chunk& chunk : plan.chunks)
+        chunk.recompute = random.chance(40);
+    plan.interleaved_updates = interleave;
+    return plan;
+}
+
+struct Levers {
+    int plans = 0, parameters = 0, optimizer = 0, activations = 0, recompute = 0, interleaved = 0;
+
+    void add(program::Plan const& plan) {
+        ++plans;
+        auto const any = [](auto const& list, auto const& has) {
+            return std::any_of(list.begin(), list.end(), has);
+        };
+        parameters += any(plan.groups, [](auto const& group) { return group.offload.parameters; });
+        optimizer += any(plan.groups, [](auto const& group) { return group.offload.optimizer; });
+        activations +=
+            any(plan.groups, [](auto const& group) { return group.offload.activations; });
+        recompute += any(plan.chunks, [](auto const& chunk) { return chunk.recompute; });
+        interleaved += plan.interleaved_updates;
+    }
+};
+
+/// The plan with and without its levers, and each going on from the other's checkpoint: equal to the
+/// bit.
+void run_lever_case(std::uint64_t seed, Levers& levers) {
+    SCOPED_TRACE(fmt::format("EVENER_TEST_SEED={}", seed));
+    support::Random random{seed ^ 0x1e7e};
+    support::TemporaryFolder const folder{"gpu-levers"};
+    ParityCase const c = random_parity_case(seed);
+    auto const tokens = folder / "tokens.bin";
+    write_tokens(tokens, c.config.vocabulary, 40 * c.config.sequence_length + 1, seed);
+    std::int64_t const ranks = c.plan.rank_count();
+    std::int64_t const gpus = random.chance(40) ? ranks : random.integer(1, ranks);
+    program::Plan const plan = with_levers(random, c.plan, !c.clipped && random.chance(40));
+    levers.add(plan);
+
+    job::Job plain = with_plan(job_of(c, tokens, folder / "plain"), c.plan);
+    plain.train.on_nonfinite = job::OnNonfinite::report;
+    plain.log.gradients = (folder / "plain-gradients").string();
+    if (random.chance(60)) {
+        plain.optimizer.kind = job::OptimizerKind::adamw;
+        plain.optimizer.learning_rate = 0.01;
+    }
+    if (gpus == ranks && random.chance(50))
+        plain.precision.compute = job::Compute::bfloat16;
+    job::Job pulled = with_plan(plain, plan);
+    pulled.run.out = (folder / "pulled").string();
+    pulled.log.gradients = (folder / "pulled-gradients").string();
+    TrainOptions options{.ranks = static_cast<int>(ranks), .delay_seed = seed | 1};
+    options.environment = fake_gpus(gpus, seed);
+    auto const first = train(plain, options);
+    ASSERT_EQ(first.exit_code, 0) << first.errors;
+    options.delay_seed ^= 0x5550;
+    options.environment = fake_gpus(gpus, seed + 1);
+    auto const second = train(pulled, options);
+    ASSERT_EQ(second.exit_code, 0) << second.errors;
+    EXPECT_EQ(metrics(folder / "plain", "loss"), metrics(folder / "pulled", "loss"));
+    EXPECT_TRUE(same_checkpoint(step_folder(folder / "plain", parity_steps),
+                                step_folder(folder / "pulled", parity_steps)));
+    for (std::int64_t const step : {std::int64_t{1}, parity_steps})
+        EXPECT_TRUE(same_checkpoint(step_folder(folder / "plain-gradients", step),
+                                    step_folder(folder / "pulled-gradients", step)));
+
+    for (auto const& [job, from] : {std::pair{plain, "pulled"}, std::pair{pulled, "plain"}}) {
+        job::Job next = job;
+        next.run.out += "-next";
+        next.train.steps = parity_steps + 2;
+        next.checkpoint.resume = step_folder(folder / from, parity_steps).string();
+        next.log.gradients.clear();
+        auto const result = train(next, options);
+        ASSERT_EQ(result.exit_code, 0) << result.errors;
+    }
+    EXPECT_TRUE(same_checkpoint(step_folder(folder / "plain-next", parity_steps + 2),
+                                step_folder(folder / "pulled-next", parity_steps + 2)));
+}
+
+TEST(GpuParity, OffloadAndRecomputationChangeNothing) {
+    Levers levers;
+    for (std::uint64_t const seed : support::seeds("gpu_levers", 40)) {
+        run_lever_case(seed, levers);
+        if (HasFatalFailure())
+            return;
+    }
+    fmt::print(
+        "{} plans: {} offload parameters, {} the optimizer, {} activations, {} recompute, {} "
+        "interleave updates\n",
+        levers.plans, levers.parameters, levers.optimizer, levers.activations, levers.recompute,
+        levers.interleaved);
+    if (levers.plans < 40)
+        return; // too few to speak of shares
+    for (int const count :
+         {levers.parameters, levers.optimizer, levers.activations, levers.recompute})
+        EXPECT_GE(count, 20);
+    EXPECT_GE(levers.interleaved, 5);
+}
+
 TEST(GpuParity, BFloat16LossesFollowThoseOfTheCpu) {
     support::TemporaryFolder const folder{"gpu-bfloat16"};
     model::ModelConfig config;
