@@ -47,6 +47,19 @@ install_packages() {
         apt-get -q -y install --no-install-recommends "${missing[@]}"
 }
 
+# They bring system services that few machines want, so they stay optional; without them those tests
+# skip themselves.
+mention_optional_packages() {
+    local package missing=()
+    for package in iproute2 iputils-ping munge slurmctld slurmd slurm-client shellcheck; do
+        is_installed "$package" || missing+=("$package")
+    done
+    if [[ ${#missing[@]} -gt 0 ]]; then
+        echo "setup: optional, for the tests on fake hosts (README.md of tests/testbed):" \
+            "apt-get install --no-install-recommends ${missing[*]}"
+    fi
+}
+
 if [[ ${EVENER_NO_APT:-0} == 1 ]]; then
     echo "setup: EVENER_NO_APT=1, so libraries come from where find_package sees them"
 elif ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
@@ -54,6 +67,7 @@ elif ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     exit 5
 else
     install_packages
+    mention_optional_packages
 fi
 
 "$here/setup_kokkos.sh" "$@"

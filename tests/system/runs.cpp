@@ -69,15 +69,21 @@ job::Job with_plan(job::Job job, program::Plan const& plan) {
     return job;
 }
 
-support::ProcessResult train(job::Job const& job, TrainOptions const& options) {
+std::vector<std::string> train_command(job::Job const& job,
+                                       std::vector<std::string> const& settings) {
     std::filesystem::create_directories(std::filesystem::path{job.run.out}.parent_path());
     std::string const file = job.run.out + ".toml";
     io::write_file_atomically(file, job::print_job(job));
     std::vector<std::string> command{support::program("evener").string(), "train", file};
-    for (std::string const& setting : options.settings) {
+    for (std::string const& setting : settings) {
         command.push_back("--set");
         command.push_back(setting);
     }
+    return command;
+}
+
+support::ProcessResult train(job::Job const& job, TrainOptions const& options) {
+    std::vector<std::string> command = train_command(job, options.settings);
     if (options.ranks > 1)
         command = support::under_mpirun(options.ranks, command);
     support::ProcessOptions process;

@@ -34,7 +34,11 @@ struct TrainOptions {
     std::vector<std::string> environment{}; ///< NAME=value
 };
 
-/// `evener train` of the job, written beside its run folder first.
+/// Writes the job beside its run folder and returns the command that trains it on one rank.
+std::vector<std::string> train_command(job::Job const& job,
+                                       std::vector<std::string> const& settings = {});
+
+/// Runs that command under mpirun for that many ranks.
 support::ProcessResult train(job::Job const& job, TrainOptions const& options = {});
 
 /// The metrics' values of one key by step; null becomes NaN.
