@@ -51,6 +51,11 @@ void check_group(Plan const& plan, std::size_t g, std::vector<int>& seen,
                                            g, member, group.ranks.size(), group.ranks.size() - 1));
             break;
         }
+    if (!group.own_memory.empty() && group.own_memory.size() != group.ranks.size())
+        problems.push_back(fmt::format("group {} says of {} ranks whether their devices have a "
+                                       "memory of their own (it has {}); say it of each, or of "
+                                       "none",
+                                       g, group.own_memory.size(), group.ranks.size()));
     for (core::RankId const rank : group.ranks) {
         if (!rank.valid() || rank.value >= plan.rank_count())
             problems.push_back(fmt::format("rank {} of group {} is outside 0 to {}", rank.value, g,

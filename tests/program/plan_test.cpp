@@ -90,6 +90,28 @@ TEST(Plan, ReportsEveryProblem) {
     EXPECT_GE(plan_problems(bad, model).size(), 4u);
 }
 
+TEST(Plan, OffloadsOnlyOnRanksWhoseDevicesHaveAMemoryOfTheirOwn) {
+    Plan plan;
+    plan.groups.push_back({.ranks = {RankId{1}, RankId{0}},
+                           .shares = {1, 1},
+                           .shard_weights = {1, 1},
+                           .offload = {.optimizer = true},
+                           .own_memory = {true, false}});
+    EXPECT_EQ(offload_of(plan, RankId{1}), plan.groups[0].offload);
+    EXPECT_FALSE(offload_of(plan, RankId{0}).any());
+    model::Model const model{model::ModelConfig{}};
+    plan.chunks.push_back({core::GroupId{0}, {0, model.layer_count()}});
+    EXPECT_TRUE(plan_problems(plan, model).empty());
+    plan.groups[0].own_memory = {true};
+    EXPECT_EQ(plan_problems(plan, model),
+              (std::vector<std::string>{
+                  "group 0 says of 1 ranks whether their devices have a memory of their own (it "
+                  "has 2); say it of each, or of none"}));
+    plan.groups[0].own_memory.clear();
+    EXPECT_TRUE(plan_problems(plan, model).empty());
+    EXPECT_FALSE(offload_of(plan, RankId{1}).any());
+}
+
 TEST(Buckets, TileEveryParameterOnceByWholeRows) {
     for (std::uint64_t const seed : support::seeds("buckets", 500)) {
         support::Random random{seed};
