@@ -97,6 +97,8 @@ Engine start_engine(comm::MpiSession const& mpi, job::Run const& run,
         mine.gflops[1] =
             matrix_gflops(*engine.device, model, microbatch_size, core::DType::bfloat16);
     });
+    if (mine.own_memory)
+        mine.device_bytes = engine.device->free_bytes();
     for (auto const& facts :
          comm::all_gather_values(mpi.world(), std::span<RankFacts const>{&mine, 1}))
         engine.ranks.push_back(facts.front());
@@ -195,9 +197,7 @@ program::ProgramSet lower_verified(program::Plan const& plan, model::Model const
                                        .moments = options.moments};
     if (options.costs)
         lowering.costs = &*options.costs;
-    if (options.memory_limit_bytes > 0)
-        lowering.memory_limit_bytes.assign(options.device_workspace_bytes.size(),
-                                           options.memory_limit_bytes);
+    lowering.memory_limit_bytes = options.memory_limit_bytes;
     program::ProgramSet set = schedule::lower(plan, model, schedule, lowering);
     if (options.proof == Proof::verify)
         require_proven(
@@ -231,14 +231,13 @@ Programs make_programs(program::Plan const& plan, model::Model const& model,
                        program::Schedule const* train, ProgramOptions const& options) {
     Programs programs;
     programs.device_workspace_bytes = options.device_workspace_bytes;
+    if (train != nullptr) // first: where memory does not suffice, its message says more
+        programs.train = make_train_programs(plan, model, *train, options);
     programs.evaluate =
         lower_verified(plan, model, schedule::generate(plan, program::ProgramKind::evaluate),
                        program::ProgramKind::evaluate, options);
-    if (train != nullptr) {
-        programs.train = make_train_programs(plan, model, *train, options);
-        if (options.proof == Proof::verify)
-            require_proven(schedule::verify_persistent(*programs.train, programs.evaluate));
-    }
+    if (programs.train && options.proof == Proof::verify)
+        require_proven(schedule::verify_persistent(*programs.train, programs.evaluate));
     return programs;
 }
 

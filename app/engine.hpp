@@ -24,7 +24,8 @@ struct RankFacts {
     double gflops[2] = {}; ///< matrix rate in float32 and bfloat16; 0 = not supported
     std::int64_t threads = 1;
     std::int64_t cores = 1;
-    bool own_memory = false; ///< its device has a memory of its own, as GPUs do
+    bool own_memory = false;       ///< its device has a memory of its own, as GPUs do
+    std::int64_t device_bytes = 0; ///< what is left of that
 
     /// The faster type.
     core::DType automatic() const {
@@ -81,7 +82,7 @@ struct ProgramOptions {
     std::vector<std::int64_t> device_workspace_bytes; ///< by rank
     std::int64_t moments = 2;
     std::optional<program::Costs> costs; ///< of the plan; none: links get the usual buffers
-    std::int64_t memory_limit_bytes = 0; ///< of each rank's arena; 0 = none
+    std::vector<std::int64_t> memory_limit_bytes; ///< of the arena, by rank; empty = none
     Proof proof = Proof::verify;
 };
 

@@ -12,6 +12,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <limits>
+
 namespace evener::app {
 
 namespace {
@@ -99,8 +102,18 @@ PlanChoice choose_plan(comm::MpiSession const& mpi, Engine const& engine, job::J
     return choice;
 }
 
-std::int64_t memory_limit_bytes(job::Job const& job) {
-    return static_cast<std::int64_t>(job.plan.memory_gib * 1024 * 1024 * 1024);
+std::vector<std::int64_t> memory_limit_bytes(job::Job const& job,
+                                             std::vector<RankFacts> const& ranks) {
+    constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+    auto const asked = static_cast<std::int64_t>(job.plan.memory_gib * 1024 * 1024 * 1024);
+    std::vector<std::int64_t> limits;
+    bool limited = false;
+    for (RankFacts const& facts : ranks) {
+        limits.push_back(
+            std::min(asked > 0 ? asked : none, facts.own_memory ? facts.device_bytes : none));
+        limited = limited || limits.back() < none;
+    }
+    return limited ? limits : std::vector<std::int64_t>{};
 }
 
 bool has_adamw(job::Job const& job) {
@@ -114,7 +127,7 @@ ProgramOptions program_options(comm::MpiSession const& mpi, Engine& engine, job:
     options.device_workspace_bytes = prepare_devices(mpi, engine, plan, model, has_adamw(job));
     options.moments = has_adamw(job) ? 2 : 0;
     options.costs = planner::costs_of(profile, plan, model);
-    options.memory_limit_bytes = memory_limit_bytes(job);
+    options.memory_limit_bytes = memory_limit_bytes(job, engine.ranks);
     options.proof = mpi.rank() == 0 ? Proof::verify : Proof::trust;
     return options;
 }

@@ -40,8 +40,10 @@ ProgramOptions program_options(comm::MpiSession const& mpi, Engine& engine, job:
                                program::Plan const& plan, model::Model const& model,
                                planner::Profile const& profile);
 
-/// Bytes that the job lets each rank's arena have; 0 = no limit.
-std::int64_t memory_limit_bytes(job::Job const& job);
+/// Bytes that each rank's arena may have: what the job says, and what its GPU has left. Empty where
+/// nothing limits any rank.
+std::vector<std::int64_t> memory_limit_bytes(job::Job const& job,
+                                             std::vector<RankFacts> const& ranks);
 
 bool has_adamw(job::Job const& job);
 

@@ -64,6 +64,7 @@ core::ExitCode plan(JobOptions const& options) {
     RankFacts facts;
     facts.gflops[0] = 1;
     facts.own_memory = device->has_own_memory();
+    facts.device_bytes = facts.own_memory ? device->free_bytes() : 0;
     facts.gflops[1] = device->supports(core::DType::bfloat16) ? 1 : 0; // equal: auto is float32
     std::vector<RankFacts> const ranks(static_cast<std::size_t>(rank_count(job, options)), facts);
     if (job.precision.compute == job::Compute::automatic)
@@ -98,7 +99,7 @@ core::ExitCode plan(JobOptions const& options) {
             cache, plan, model, core::RankId{static_cast<std::int64_t>(r)}, has_adamw(job)));
     }
     lowering.costs = planner::costs_of(profile, plan, model);
-    lowering.memory_limit_bytes = memory_limit_bytes(job);
+    lowering.memory_limit_bytes = memory_limit_bytes(job, ranks);
     program::Schedule const schedule =
         make_schedule(plan, model, lowering, schedule_origin(job.plan, ""));
     Programs const programs = make_programs(plan, model, &schedule, lowering);

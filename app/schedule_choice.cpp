@@ -103,8 +103,8 @@ std::vector<double> limits_of_kept(program::Plan const& plan, model::Model const
     std::vector<double> limits;
     for (program::Program const& program : lower_anyway(wide, model, options, schedule).programs) {
         std::int64_t const fixed = program.arena_bytes - kept_bytes(wide, program);
-        limits.push_back(
-            static_cast<double>(std::max<std::int64_t>(0, options.memory_limit_bytes - fixed)));
+        limits.push_back(static_cast<double>(
+            std::max<std::int64_t>(0, options.memory_limit_bytes[program.rank.index()] - fixed)));
     }
     return limits;
 }
@@ -115,7 +115,7 @@ bool tighten(std::vector<double>& limits, program::Plan const& plan, model::Mode
     bool changed = false;
     auto const set = lower_anyway(plan, model, options, schedule);
     for (std::size_t r = 0; r < limits.size(); ++r) {
-        std::int64_t const over = set.programs[r].arena_bytes - options.memory_limit_bytes;
+        std::int64_t const over = set.programs[r].arena_bytes - options.memory_limit_bytes[r];
         if (over <= 0)
             continue;
         limits[r] = std::max(0.0, limits[r] - static_cast<double>(over));
@@ -176,7 +176,7 @@ constexpr int most_tries = 6; // of limits, each tighter by what the one before 
 program::Schedule search(program::Plan const& plan, model::Model const& model,
                          ProgramOptions const& options, bool automatic) {
     EVENER_EXPECT(options.costs.has_value());
-    bool const limited = options.memory_limit_bytes > 0;
+    bool const limited = !options.memory_limit_bytes.empty();
     std::vector<double> limits;
     if (limited)
         limits = limits_of_kept(plan, model, options);

@@ -28,6 +28,25 @@ std::string layer_text(model::Model const& model, core::Range layers) {
     return first + " to " + model.layer(core::LayerId{layers.end - 1}).name();
 }
 
+/// "2 GPU, 1 CPU".
+std::string kinds_text(program::Group const& group) {
+    auto const gpus = std::count(group.own_memory.begin(), group.own_memory.end(), true);
+    auto const cpus = std::ssize(group.ranks) - gpus;
+    return fmt::format("{}{}{}", gpus > 0 ? fmt::format("{} GPU", gpus) : "",
+                       gpus > 0 && cpus > 0 ? ", " : "",
+                       cpus > 0 ? fmt::format("{} CPU", cpus) : "");
+}
+
+std::string offload_text(program::Offload const& offload) {
+    std::string text;
+    for (auto const& [on, name] :
+         {std::pair{offload.parameters, "parameters"}, std::pair{offload.optimizer, "optimizer"},
+          std::pair{offload.activations, "activations"}})
+        if (on)
+            text += fmt::format("{}{}", text.empty() ? "" : ", ", name);
+    return text.empty() ? "-" : text;
+}
+
 } // namespace
 
 std::string machine_table(comm::MpiSession const& mpi, Engine const& engine) {
@@ -39,31 +58,50 @@ std::string machine_table(comm::MpiSession const& mpi, Engine const& engine) {
     std::size_t width = 10;
     for (std::string const& name : engine.devices)
         width = std::max(width, name.size());
-    text += fmt::format("{:>5} {:<20} {:>5} {:>7} {:<{}} {:>13} {:>14}\n", "rank", "host", "cores",
-                        "threads", "device", width, "float32 GF/s", "bfloat16 GF/s");
+    text +=
+        fmt::format("{:>5} {:<20} {:>5} {:>7} {:<4} {:<{}} {:>13} {:>14}\n", "rank", "host",
+                    "cores", "threads", "kind", "device", width, "float32 GF/s", "bfloat16 GF/s");
     for (std::size_t r = 0; r < engine.ranks.size(); ++r) {
         RankFacts const& facts = engine.ranks[r];
-        text += fmt::format("{:>5} {:<20} {:>5} {:>7} {:<{}} {:>13.0f} {:>14}\n", r, mpi.hosts()[r],
-                            facts.cores, facts.threads, engine.devices[r], width, facts.gflops[0],
-                            facts.gflops[1] > 0 ? fmt::format("{:.0f}", facts.gflops[1]) : "-");
+        text += fmt::format(
+            "{:>5} {:<20} {:>5} {:>7} {:<4} {:<{}} {:>13.0f} {:>14}\n", r, mpi.hosts()[r],
+            facts.cores, facts.threads, facts.own_memory ? "GPU" : "CPU", engine.devices[r], width,
+            facts.gflops[0], facts.gflops[1] > 0 ? fmt::format("{:.0f}", facts.gflops[1]) : "-");
     }
     return text;
 }
 
 std::string plan_table(program::Plan const& plan, model::Model const& model) {
     std::string text =
-        fmt::format("plan: {}, {} sequences in {} microbatches of {}{}\n", plan.schedule,
+        fmt::format("plan: {}, {} sequences in {} microbatches of {}{}{}\n", plan.schedule,
                     plan.batch_size, plan.microbatch_count(), plan.microbatch_size,
-                    plan.split_backward ? ", backward split" : "");
-    text += fmt::format("{:>5} {:<16} {:<42} {:<20} {}\n", "group", "ranks", "layers", "shares",
-                        "compute");
+                    plan.split_backward ? ", backward split" : "",
+                    plan.interleaved_updates ? ", updates during the backward pass" : "");
+    bool const recompute = std::any_of(plan.chunks.begin(), plan.chunks.end(),
+                                       [](program::Chunk const& chunk) { return chunk.recompute; });
+    bool const offload =
+        std::any_of(plan.groups.begin(), plan.groups.end(),
+                    [](program::Group const& group) { return group.offload.any(); });
+    auto const add_line = [&](auto const& group, std::string const& ranks, std::string const& kinds,
+                              std::string const& layers, std::string const& shares,
+                              std::string_view compute, std::string const& levers) {
+        text += fmt::format("{:>5} {:<16} {:<12} {:<42} {:<20} {:<8}{}\n", group, ranks, kinds,
+                            layers, shares, compute, levers);
+    };
+    add_line("group", "ranks", "devices", "layers", "shares", "compute",
+             fmt::format("{}{}", recompute ? " recompute" : "", offload ? " offload" : ""));
     for (program::Chunk const& chunk : plan.chunks) {
         program::Group const& group = plan.groups[chunk.group.index()];
-        text += fmt::format("{:>5} {:<16} {:<42} {:<20} {}\n", chunk.group.value,
-                            rank_list(group.ranks), layer_text(model, chunk.layers),
-                            fmt::format("{:g}{}", fmt::join(group.shares, ":"),
-                                        group.dispatch == program::Dispatch::dealt ? " dealt" : ""),
-                            core::name_of(group.compute));
+        std::string levers;
+        if (recompute)
+            levers += fmt::format(" {:<9}", chunk.recompute ? "yes" : "no");
+        if (offload)
+            levers += " " + offload_text(group.offload);
+        add_line(chunk.group.value, rank_list(group.ranks), kinds_text(group),
+                 layer_text(model, chunk.layers),
+                 fmt::format("{:g}{}", fmt::join(group.shares, ":"),
+                             group.dispatch == program::Dispatch::dealt ? " dealt" : ""),
+                 core::name_of(group.compute), levers);
     }
     std::vector<core::RankId> idle;
     for (program::Group const& group : plan.groups)
@@ -80,31 +118,70 @@ std::string plan_table(program::Plan const& plan, model::Model const& model) {
     return text;
 }
 
-std::string memory_table(program::ProgramSet const& set, std::vector<OtherMemory> const& other) {
+namespace {
+
+/// A column of figures in MB, one for each rank.
+struct Column {
+    std::string name;
+    std::vector<std::int64_t> bytes;
+};
+
+/// One memory of all ranks by use, without the uses that it has nowhere.
+std::vector<Column> memory_columns(program::ProgramSet const& set, program::Memory memory) {
     static constexpr char const* short_names[program::buffer_kind_count] = {
         "weights",  "gradients", "shards",   "reduced",   "for B",  "for W",
         "received", "sending",   "handover", "workspace", "inputs", "updated"};
-    std::string text = "memory of each rank's arena in MB, by use\n";
-    text += fmt::format("{:>5}", "rank");
-    for (char const* name : short_names)
-        text += fmt::format(" {:>9}", name);
-    text += fmt::format(" {:>10}", "arena");
-    if (!other.empty())
-        text += fmt::format(" {:>9} {:>9}", "snapshot", "outside");
-    text += '\n';
+    std::vector<Column> columns(program::buffer_kind_count);
+    Column total{memory == program::Memory::device ? "arena" : "pinned", {}};
     for (program::Program const& program : set.programs) {
-        program::MemoryTable const table = program::memory_table(program);
-        text += fmt::format("{:>5}", program.rank.value);
-        for (std::int64_t const bytes : table.bytes)
-            text += fmt::format(" {:>9.2f}", static_cast<double>(bytes) / 1e6);
-        text += fmt::format(" {:>10.2f}", static_cast<double>(table.total_bytes) / 1e6);
-        if (!other.empty()) {
-            OtherMemory const& beside = other[program.rank.index()];
-            text += fmt::format(" {:>9.2f} {:>9.2f}", static_cast<double>(beside.snapshot) / 1e6,
-                                static_cast<double>(beside.outside) / 1e6);
+        program::MemoryTable const table = program::memory_table(program, memory);
+        for (std::size_t kind = 0; kind < columns.size(); ++kind) {
+            columns[kind].name = short_names[kind];
+            columns[kind].bytes.push_back(table.bytes[kind]);
         }
+        total.bytes.push_back(table.total_bytes);
+    }
+    std::erase_if(columns, [](Column const& column) {
+        return std::all_of(column.bytes.begin(), column.bytes.end(),
+                           [](std::int64_t bytes) { return bytes == 0; });
+    });
+    columns.push_back(std::move(total));
+    return columns;
+}
+
+std::string columns_text(std::vector<Column> const& columns, std::size_t ranks) {
+    std::string text = " rank";
+    for (Column const& column : columns)
+        text += fmt::format(" {:>10}", column.name);
+    text += '\n';
+    for (std::size_t r = 0; r < ranks; ++r) {
+        text += fmt::format("{:>5}", r);
+        for (Column const& column : columns)
+            text += fmt::format(" {:>10.2f}", static_cast<double>(column.bytes[r]) / 1e6);
         text += '\n';
     }
+    return text;
+}
+
+} // namespace
+
+std::string memory_table(program::ProgramSet const& set, std::vector<OtherMemory> const& other) {
+    std::size_t const ranks = set.programs.size();
+    std::vector<Column> columns = memory_columns(set, program::Memory::device);
+    if (!other.empty()) {
+        Column snapshot{"snapshot", {}}, outside{"outside", {}};
+        for (OtherMemory const& beside : other) {
+            snapshot.bytes.push_back(beside.snapshot);
+            outside.bytes.push_back(beside.outside);
+        }
+        columns.push_back(std::move(snapshot));
+        columns.push_back(std::move(outside));
+    }
+    std::string text = "memory of each rank's arena in MB, by use\n" + columns_text(columns, ranks);
+    std::vector<Column> const pinned = memory_columns(set, program::Memory::pinned);
+    if (pinned.size() > 1)
+        text += "pinned memory of each rank in MB, by what is offloaded\n" +
+                columns_text(pinned, ranks);
     return text;
 }
 

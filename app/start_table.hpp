@@ -9,10 +9,10 @@
 
 namespace evener::app {
 
-/// Versions, hosts, cores, threads and measured matrix rates.
+/// Versions, hosts, cores, threads, kinds of devices and measured matrix rates.
 std::string machine_table(comm::MpiSession const& mpi, Engine const& engine);
 
-/// Groups with their ranks, layers, shares and compute type.
+/// Groups with their ranks and kinds of devices, layers, shares, compute type, and what saves memory.
 std::string plan_table(program::Plan const& plan, model::Model const& model);
 
 /// What a rank holds beside its arena, in bytes.
@@ -22,8 +22,8 @@ struct OtherMemory {
         0; ///< libraries and MPI, measured before the arena was made; 0 = unknown
 };
 
-/// Bytes of each rank's arena by use (the columns of a rank add up to its arena), and beside it.
-/// `other`: by rank, or empty.
+/// Bytes of each rank's arena by use (the columns of a rank add up to its arena), and beside it; and
+/// of its pinned memory, where some rank offloads. `other`: by rank, or empty.
 std::string memory_table(program::ProgramSet const& set, std::vector<OtherMemory> const& other);
 
 } // namespace evener::app

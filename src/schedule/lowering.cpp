@@ -234,14 +234,51 @@ class Lowering {
                                          mebibytes(table.bytes[kind]));
             findings.push_back(
                 {{},
-                 fmt::format("rank {} needs {:.1f} MiB (it may have {:.1f}): {}; use smaller "
-                             "microbatches, a schedule that holds fewer of them, or fewer layers "
-                             "on this rank",
-                             r, mebibytes(table.total_bytes),
-                             mebibytes(options_.memory_limit_bytes[r]), parts)});
+                 fmt::format("rank {} needs {:.1f} MiB (it may have {:.1f}): {}; {}", r,
+                             mebibytes(table.total_bytes),
+                             mebibytes(options_.memory_limit_bytes[r]), parts,
+                             memory_levers(core::RankId{static_cast<std::int64_t>(r)}))});
         }
         if (!findings.empty())
             throw core::ConfigError{findings};
+    }
+
+    /// What could make the rank's arena smaller, in the words of the job; what is in use is left out.
+    std::string memory_levers(core::RankId rank) const {
+        bool const train = options_.kind == program::ProgramKind::train;
+        std::string text = "use ";
+        for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+            program::Group const& group = plan_.groups[g];
+            std::int64_t const member = program::member_of(group, rank);
+            if (member < 0)
+                continue;
+            bool const keeps = std::any_of(plan_.chunks.begin(), plan_.chunks.end(),
+                                           [&](program::Chunk const& chunk) {
+                                               return chunk.group.index() == g && !chunk.recompute;
+                                           });
+            if (train && keeps)
+                text += "'plan.recompute', ";
+            bool const own =
+                !group.own_memory.empty() && group.own_memory[static_cast<std::size_t>(member)];
+            std::string const missing = missing_offload(group.offload, train);
+            if (own && !missing.empty())
+                text += fmt::format("[plan.offload] ({}), ", missing);
+            if (group.ranks.size() > 1)
+                text += "a smaller one of its group's 'shard_weights', ";
+        }
+        return text + "smaller microbatches, a schedule that holds fewer of them, or fewer layers "
+                      "on this rank";
+    }
+
+    static std::string missing_offload(program::Offload const& offload, bool train) {
+        std::string text;
+        for (auto const& [missing, name] :
+             {std::pair{!offload.parameters, "parameters"},
+              std::pair{!offload.optimizer, "optimizer"},
+              std::pair{train && !offload.activations, "activations"}})
+            if (missing)
+                text += fmt::format("{}{}", text.empty() ? "" : ", ", name);
+        return text;
     }
 
     static double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / 1048576; }

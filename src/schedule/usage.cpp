@@ -209,6 +209,8 @@ std::string to_string(Usage const& usage) {
         sum.busy_seconds += usage.ranks[r].busy_seconds;
         sum.bubble_seconds += usage.ranks[r].bubble_seconds;
         sum.exposed_seconds += usage.ranks[r].exposed_seconds;
+        sum.fetch_seconds += usage.ranks[r].fetch_seconds;
+        sum.hidden_fetch_seconds += usage.ranks[r].hidden_fetch_seconds;
         if (usage.ranks[r].peak_bytes > usage.ranks[fullest].peak_bytes)
             fullest = r;
     }
@@ -217,6 +219,9 @@ std::string to_string(Usage const& usage) {
         fmt::format("{}, busy {}, bubble {} (of it exposed communication {})",
                     time_text(usage.seconds), percent_text(sum.busy_seconds, all),
                     percent_text(sum.bubble_seconds, all), percent_text(sum.exposed_seconds, all));
+    if (sum.fetch_seconds > 0)
+        text += fmt::format(", fetches {} behind computations",
+                            percent_text(sum.hidden_fetch_seconds, sum.fetch_seconds));
     if (!usage.ranks.empty())
         text +=
             fmt::format(", peak {} on rank {}",

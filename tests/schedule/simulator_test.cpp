@@ -324,6 +324,21 @@ TEST(Lowering, RefusesWhatDoesNotFitWithTheNumbers) {
         FAIL() << "accepted";
     } catch (core::ConfigError const& error) {
         EXPECT_NE(std::string{error.what()}.find("rank 0 needs"), std::string::npos);
+        EXPECT_NE(std::string{error.what()}.find("; use 'plan.recompute', smaller microbatches"),
+                  std::string::npos);
+    }
+    program::Plan plan = c.plan; // on a GPU, with one lever in use
+    plan.chunks[0].recompute = true;
+    plan.groups[0].own_memory = {true};
+    plan.groups[0].offload = {.optimizer = true};
+    options.memory_limit_bytes[0] = 1;
+    try {
+        lower(plan, model, schedule, options);
+        FAIL() << "accepted";
+    } catch (core::ConfigError const& error) {
+        EXPECT_NE(std::string{error.what()}.find("; use [plan.offload] (parameters, activations), "
+                                                 "smaller microbatches"),
+                  std::string::npos);
     }
 }
 
