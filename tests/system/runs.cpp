@@ -62,11 +62,37 @@ job::Job small_job(model::ModelConfig const& config, std::filesystem::path const
     return job;
 }
 
+job::Group even_group(std::vector<std::int32_t> const& ranks, std::int64_t layers) {
+    job::Group group;
+    for (std::int32_t const rank : ranks)
+        group.ranks.emplace_back(rank);
+    group.layers = layers;
+    group.shares.assign(ranks.size(), 1);
+    group.shard_weights.assign(ranks.size(), 1);
+    return group;
+}
+
 job::Job with_plan(job::Job job, program::Plan const& plan) {
     job.train.batch_size = plan.batch_size;
     job.train.microbatch_size = plan.microbatch_size;
     job.plan = runtime::plan_words(plan, job.plan);
     return job;
+}
+
+namespace {
+
+std::vector<std::string> preloaded(char const* library) {
+    return {fmt::format("LD_PRELOAD={}", (support::build_root() / "lib" / library).string())};
+}
+
+} // namespace
+
+std::vector<std::string> mpi_shim() {
+    return preloaded("libevener_mpi_shim.so");
+}
+
+std::vector<std::string> without_cuda() {
+    return preloaded("libevener_hide_cuda.so");
 }
 
 std::vector<std::string> train_command(job::Job const& job,
@@ -87,6 +113,7 @@ support::ProcessResult train(job::Job const& job, TrainOptions const& options) {
     if (options.ranks > 1)
         command = support::under_mpirun(options.ranks, command);
     support::ProcessOptions process;
+    process.timeout = options.timeout;
     process.environment = {"OMP_NUM_THREADS=1"};
     if (options.delay_seed != 0) {
         process.environment.push_back("EVENER_SYNCHRONOUS_SENDS=1");

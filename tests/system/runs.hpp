@@ -24,6 +24,9 @@ void write_tokens(std::filesystem::path const& file, std::int64_t vocabulary, st
 job::Job small_job(model::ModelConfig const& config, std::filesystem::path const& tokens,
                    std::filesystem::path const& out, std::int64_t steps);
 
+/// A group that shares every microbatch evenly.
+job::Group even_group(std::vector<std::int32_t> const& ranks, std::int64_t layers);
+
 /// The job with another plan, written in the plan's words.
 job::Job with_plan(job::Job job, program::Plan const& plan);
 
@@ -32,7 +35,13 @@ struct TrainOptions {
     std::uint64_t delay_seed = 0; ///< not 0: synchronous sends and random delays
     std::vector<std::string> settings{};
     std::vector<std::string> environment{}; ///< NAME=value
+    std::chrono::seconds timeout{120};
 };
+
+/// The environment of another MPI, see support/mpi_shim.cpp.
+std::vector<std::string> mpi_shim();
+/// That of a machine without CUDA, see support/hide_cuda.cpp.
+std::vector<std::string> without_cuda();
 
 /// Writes the job beside its run folder and returns the command that trains it on one rank.
 std::vector<std::string> train_command(job::Job const& job,

@@ -55,7 +55,10 @@ std::optional<Planted> read() {
 
 bool fault_now(FaultKind kind) {
     static std::optional<Planted> planted = read();
-    return planted && planted->kind == kind && --planted->occasion == 0;
+    if (!planted || planted->kind != kind || --planted->occasion != 0)
+        return false;
+    std::fprintf(stderr, "planted: %s\n", kind_names[static_cast<std::size_t>(kind)]);
+    return true;
 }
 
 } // namespace evener::hostcuda

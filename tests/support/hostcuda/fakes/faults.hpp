@@ -7,13 +7,13 @@
 namespace evener::hostcuda {
 
 enum class FaultKind {
-    dropped_wait,        ///< a stream does not wait for an event that is not reached
-    early_event,         ///< an event is said to be reached before it is
+    dropped_wait, ///< a stream does not wait for an event that is not reached, and runs ahead
+    early_event,  ///< an event is said to be reached before it is
     swapped_collectives, ///< a group of collective calls is issued behind the next one
     dies                 ///< the process is killed when a group of collective calls starts
 };
 
-/// Whether this is the occasion. The runtime's lock is held.
+/// Whether this is the occasion, which is said on stderr. The runtime's lock is held.
 bool fault_now(FaultKind kind);
 
 } // namespace evener::hostcuda

@@ -100,6 +100,9 @@ void destroy_stream(cudaStream_t stream);
 void enqueue(cudaStream_t stream, Operation operation);
 bool empty(cudaStream_t stream);
 int device_of(cudaStream_t stream);
+/// For planted faults: until this stream has done its next operation the others stand still, but not
+/// for ever.
+void run_ahead(cudaStream_t stream);
 /// One operation of any stream, if one can run.
 void make_step();
 /// A step, and a moment without the lock: for loops that wait for other processes.
