@@ -81,11 +81,13 @@ Engine start_engine(comm::MpiSession const& mpi, job::Run const& run,
                     model::ModelConfig const& model, std::int64_t microbatch_size) {
     Engine engine;
     cluster::Processors const processors = cluster::processors(mpi.node());
-    std::optional<device::Gpu> const gpu = choose_gpu(mpi, run);
-    std::optional<int> const ordinal = gpu ? std::optional{gpu->ordinal} : std::nullopt;
+    engine.gpu = choose_gpu(mpi, run);
+    engine.gpu_ranks = mpi.world().all_sum(std::vector<std::int64_t>{engine.gpu ? 1 : 0})[0];
+    std::optional<int> const ordinal =
+        engine.gpu ? std::optional{engine.gpu->ordinal} : std::nullopt;
     together(mpi, true, [&] { engine.device = open(run, processors, ordinal); });
     engine.cache = std::make_unique<runtime::OperationCache>(*engine.device);
-    engine.devices = mpi.world().all_gather(short_name(*engine.device, gpu));
+    engine.devices = mpi.world().all_gather(short_name(*engine.device, engine.gpu));
     mpi.world().barrier();
     RankFacts mine;
     mine.threads = engine.device->threads();

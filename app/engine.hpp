@@ -39,6 +39,8 @@ struct Engine {
     std::unique_ptr<runtime::OperationCache> cache;
     std::vector<RankFacts> ranks;
     std::vector<std::string> devices; ///< of each rank: "x86-64-v4", or a GPU's name
+    std::optional<device::Gpu> gpu;   ///< of this rank; none: it computes on the CPU
+    std::int64_t gpu_ranks = 0;       ///< how many ranks have one
 };
 
 /// Collective: opens the device and measures it on all ranks at once, as they will run.

@@ -11,6 +11,7 @@
 #include "runtime/trainer.hpp"
 #include "schedule/generators.hpp"
 
+#include "app/device_routes.hpp"
 #include "app/job_setup.hpp"
 #include "app/profile_choice.hpp"
 #include "app/schedule_choice.hpp"
@@ -78,6 +79,7 @@ core::ExitCode run(comm::MpiSession const& mpi, ProfileOptions const& options) {
     ProgramOptions const lowering = program_options(mpi, engine, job, plan, model, estimate);
     program::Schedule const schedule = make_schedule(mpi, job.plan, plan, model, lowering, "");
     Programs programs = make_programs(plan, model, &schedule, lowering);
+    DeviceRoutes const routes = choose_device_routes(mpi, engine, job.run, plan);
     comm::Transport transport{mpi.world().get(), comm::TransportOptions::from_environment()};
     require_tags(transport, plan);
     auto const rank = static_cast<std::size_t>(mpi.rank());
@@ -93,7 +95,8 @@ core::ExitCode run(comm::MpiSession const& mpi, ProfileOptions const& options) {
                                   .evaluate = std::move(programs.evaluate),
                                   .device_workspace_bytes = programs.device_workspace_bytes[rank],
                                   .arena = {engine.device->threads()},
-                                  .adamw = has_adamw(job)}});
+                                  .adamw = has_adamw(job),
+                                  .exchange = routes.exchange()}});
     });
     runtime::initialize_parameters(*session, job.run.seed);
     io::SampleOrder const order{data.train->samples(), job.run.seed, job.data.shuffle};

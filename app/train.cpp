@@ -8,6 +8,7 @@
 #include "runtime/plan_conversion.hpp"
 #include "runtime/trainer.hpp"
 
+#include "app/device_routes.hpp"
 #include "app/job_setup.hpp"
 #include "app/pictures.hpp"
 #include "app/profile_choice.hpp"
@@ -65,9 +66,15 @@ std::int64_t snapshot_bytes(comm::MpiSession const& mpi, Programs const& program
     return bytes;
 }
 
+/// Of the start table, made elsewhere.
+struct StartLines {
+    std::string routes;
+    std::string prediction;
+};
+
 /// Collective.
 void print_start(comm::MpiSession const& mpi, Engine const& engine, Programs const& programs,
-                 model::Model const& model, std::int64_t moments, std::string const& prediction) {
+                 model::Model const& model, std::int64_t moments, StartLines const& lines) {
     OtherMemory mine;
     mine.outside = cluster::resident_bytes();
     mine.snapshot = snapshot_bytes(mpi, programs, moments);
@@ -77,9 +84,9 @@ void print_start(comm::MpiSession const& mpi, Engine const& engine, Programs con
         other.push_back(rank.front());
     if (mpi.rank() != 0)
         return;
-    fmt::print(stderr, "{}\n{}\n{}\n{} parameters\n{}\n\n", machine_table(mpi, engine),
-               plan_table(programs.evaluate.plan, model), memory_table(*programs.train, other),
-               model.parameter_elements(), prediction);
+    fmt::print(stderr, "{}\n{}{}\n{}\n{} parameters\n{}\n\n", machine_table(mpi, engine),
+               plan_table(programs.evaluate.plan, model), lines.routes,
+               memory_table(*programs.train, other), model.parameter_elements(), lines.prediction);
 }
 
 void load_or_initialize(comm::MpiSession const& mpi, runtime::Session& session, job::Job const& job,
@@ -124,8 +131,9 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
     program::Schedule const schedule =
         make_schedule(mpi, job.plan, plan, model, lowering, resume.schedule_csv);
     Programs programs = make_programs(plan, model, &schedule, lowering);
+    DeviceRoutes const routes = choose_device_routes(mpi, engine, job.run, plan);
     print_start(mpi, engine, programs, model, lowering.moments,
-                prediction_line(*programs.train, model, profile));
+                {routes_table(routes, engine), prediction_line(*programs.train, model, profile)});
     std::string const job_toml = job::print_job(job);
     std::string const plan_toml = job::print_plan(job.plan);
     std::string const schedule_csv = program::print_schedule(schedule);
@@ -152,7 +160,8 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
                  programs.device_workspace_bytes[static_cast<std::size_t>(mpi.rank())],
              .arena = {engine.device->threads()},
              .adamw = has_adamw(job),
-             .keep_gradients = !job.log.gradients.empty()}});
+             .keep_gradients = !job.log.gradients.empty(),
+             .exchange = routes.exchange()}});
     });
     load_or_initialize(mpi, *session, job, resume);
 

@@ -12,6 +12,10 @@
 namespace evener::job {
 
 enum class Devices : std::uint8_t { automatic, cpu, gpu, reference };
+/// Collectives among the GPUs of a group: where they are equal, or never.
+enum class Nccl : std::uint8_t { automatic, off };
+/// Whether MPI gets device memory: never, where it says that it takes it, or else an error.
+enum class CudaAwareMpi : std::uint8_t { off, automatic, on };
 enum class Preset : std::uint8_t { none, tiny, gpt_124m, llama_1b, llama_7b };
 enum class Format : std::uint8_t { automatic, llmc, uint16, uint32, megatron };
 enum class OnNonfinite : std::uint8_t { stop, skip, report };
@@ -45,6 +49,14 @@ struct Names;
 template <>
 struct Names<Devices> {
     static constexpr std::array<std::string_view, 4> list{"auto", "cpu", "gpu", "reference"};
+};
+template <>
+struct Names<Nccl> {
+    static constexpr std::array<std::string_view, 2> list{"auto", "off"};
+};
+template <>
+struct Names<CudaAwareMpi> {
+    static constexpr std::array<std::string_view, 3> list{"off", "auto", "on"};
 };
 template <>
 struct Names<Preset> {

@@ -21,6 +21,8 @@ struct Run {
     std::uint64_t seed = 1;
     Devices devices = Devices::automatic;
     std::int64_t threads = 0; ///< compute threads of a rank; 0 = its cpuset over the ranks on it
+    Nccl nccl = Nccl::automatic;
+    CudaAwareMpi cuda_aware_mpi = CudaAwareMpi::off;
 
     bool operator==(Run const&) const = default;
 };

@@ -60,6 +60,12 @@ constexpr Key<Job> run_keys[] = {
      "the others; reference is the slow specification in double"},
     {"threads", slot<&Job::run, &Run::threads>, IntegerBounds{0, 512},
      "Compute threads of each rank; 0: its cores divided by the ranks that share them"},
+    {"nccl", slot<&Job::run, &Run::nccl>, {},
+     "How groups of GPUs reduce gradients and gather weights: auto uses NCCL where the GPUs, drivers, "
+     "NCCL versions and network adapters of a group are equal, and host memory elsewhere"},
+    {"cuda_aware_mpi", slot<&Job::run, &Run::cuda_aware_mpi>, {},
+     "Messages straight from and to GPU memory: auto where MPI says that it can, on refuses to start "
+     "where it does not; off: by way of pinned host memory"},
 };
 
 constexpr Key<Job> model_keys[] = {

@@ -24,6 +24,8 @@ constexpr Aliases aliases[] = {
     {"run.seed", "random_seed"},
     {"run.devices", "device"},
     {"run.threads", "num_threads"},
+    {"run.nccl", "collectives"},
+    {"run.cuda_aware_mpi", "cuda_aware gpu_direct"},
     {"model.preset", "name size"},
     {"model.vocabulary", "vocab vocab_size vocabulary_size"},
     {"model.hidden_size", "width dim d_model n_embd"},

@@ -1,13 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device_pass.hpp"
 
+#include <chrono>
+#include <thread>
+
 namespace evener::runtime {
 
 using kernels::StreamKind;
 
-DevicePass::DevicePass(device::Device const& device, Executable const& executable)
-    : device_{device}, executable_{executable}, copies_{device, executable.instructions},
-      zero_{device.make_event()} {
+namespace {
+
+/// The collectives that the devices run, for messages.
+comm::GroupWatch watch(Executable const& executable, device::Group* group) {
+    comm::GroupWatch result{group};
+    for (IssuedInstruction const& instruction : executable.issued)
+        if (instruction.stream == StreamKind::collective)
+            result.collectives.emplace_back(instruction.id, instruction.name);
+    return result;
+}
+
+} // namespace
+
+DevicePass::DevicePass(device::Device const& device, Executable const& executable,
+                       device::Group* group)
+    : device_{device}, executable_{executable}, copies_{device, executable.instructions,
+                                                        watch(executable, group)},
+      group_{group}, zero_{device.make_event()}, last_of_stream_{device.make_event()} {
     std::size_t calls = 0;
     for (IssuedInstruction const& instruction : executable.issued) {
         spans_.push_back({device.make_event(), device.make_event(), false});
@@ -52,8 +70,29 @@ void DevicePass::end(std::size_t place) {
     copies_.note(instruction.id, instruction.stream);
 }
 
+/// With a group in flight nothing may block: a member that is gone shows only to who asks.
+void DevicePass::wait_for_device() {
+    if (group_ == nullptr) {
+        device_.synchronize();
+        return;
+    }
+    try {
+        for (std::uint32_t stream = 0; stream < static_cast<std::uint32_t>(StreamKind::count);
+             ++stream) {
+            device_.record(last_of_stream_, StreamKind{stream});
+            while (!device_.done(last_of_stream_)) {
+                copies_.check_group();
+                std::this_thread::sleep_for(std::chrono::microseconds{20});
+            }
+        }
+    } catch (...) {
+        copies_.abort_group();
+        throw;
+    }
+}
+
 void DevicePass::finish(comm::Board& board, std::vector<program::Spent>& clock) {
-    device_.synchronize();
+    wait_for_device();
     double const shift = std::chrono::duration<double>(zero_time_ - board.zero()).count();
     for (std::size_t i = 0; i < spans_.size(); ++i)
         if (spans_[i].used && board.done(executable_.issued[i].id))

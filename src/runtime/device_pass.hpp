@@ -14,7 +14,8 @@ namespace evener::runtime {
 
 class DevicePass {
   public:
-    DevicePass(device::Device const& device, Executable const& executable);
+    /// `group`: of the devices that run the executable's collectives, or null.
+    DevicePass(device::Device const& device, Executable const& executable, device::Group* group);
 
     comm::DeviceCopies& copies() { return copies_; }
 
@@ -31,6 +32,8 @@ class DevicePass {
     void finish(comm::Board& board, std::vector<program::Spent>& clock);
 
   private:
+    void wait_for_device();
+
     struct Span {
         device::Event begin;
         device::Event end;
@@ -46,7 +49,9 @@ class DevicePass {
     device::Device const& device_;
     Executable const& executable_;
     comm::DeviceCopies copies_;
+    device::Group* group_;
     device::Event zero_;
+    device::Event last_of_stream_;
     std::chrono::steady_clock::time_point zero_time_;
     std::vector<Span> spans_; ///< by place in the issued list
     std::vector<Mark> marks_; ///< as many as calls, made before step 1

@@ -8,21 +8,26 @@
 
 #include "comm/tasks.hpp"
 #include "program/program.hpp"
+#include "runtime/device_exchange.hpp"
 
 #include <span>
 #include <vector>
 
 namespace evener::runtime {
 
-/// Which parts of the arena the transport touches in the programs of a rank, and their places.
+/// Which parts of the arena the transport touches in the programs of a rank, and their places. What
+/// goes directly between devices or to MPI needs none.
 class StagingLayout {
   public:
     StagingLayout() = default;
-    StagingLayout(std::span<program::ProgramSet const* const> sets, core::RankId rank);
+    StagingLayout(std::span<program::ProgramSet const* const> sets, core::RankId rank,
+                  DeviceExchange const& exchange);
 
     std::int64_t bytes() const { return bytes_; }
     /// The place for an offset in the arena, which the programs must touch.
     std::int64_t place_of(std::int64_t offset) const;
+    /// Whether the task works in the staging.
+    bool holds(comm::Task const& task) const;
 
   private:
     /// A connected part of the arena and where it lies in the staging.
@@ -32,11 +37,12 @@ class StagingLayout {
         std::int64_t place = 0;
     };
 
-    void add(program::ProgramSet const& set, core::RankId rank);
+    void add(program::ProgramSet const& set, core::RankId rank, DeviceExchange const& exchange);
     void merge();
 
     std::vector<Piece> pieces_; ///< ascending, apart from each other
     std::int64_t bytes_ = 0;
+    bool direct_messages_ = false;
 };
 
 /// Rewrites tasks that were made with addresses of the arena: they work in the staging and list the

@@ -2,6 +2,7 @@
 #include "runtime/executable.hpp"
 
 #include "runtime/chunk_calls.hpp"
+#include "runtime/device_collectives.hpp"
 #include "runtime/pinned_memory.hpp"
 #include "runtime/transport_tasks.hpp"
 
@@ -39,7 +40,7 @@ class Maker {
           numbers_{std::make_shared<SharedNumbers const>(input.numbers,
                                                          input.state.sequence_losses.size(),
                                                          square_count(input.set, input.rank))},
-          chunks_{input, program_, memory_, *numbers_} {}
+          collectives_{input, program_}, chunks_{input, program_, memory_, *numbers_} {}
 
     Executable make() {
         Executable executable;
@@ -52,11 +53,18 @@ class Maker {
             Instruction const& instruction = program_.instructions[i];
             core::InstructionId const id{static_cast<std::int64_t>(i)};
             program::Queue const& queue = program_.queues[instruction.queue.index()];
-            if (std::optional<kernels::StreamKind> const stream = stream_of(queue.kind))
+            if (collectives_.runs(id))
+                executable.issued.push_back({id,
+                                             kernels::StreamKind::collective,
+                                             program::to_string(instruction.operation),
+                                             collectives_.after(id),
+                                             {collectives_.call(id)}});
+            else if (std::optional<kernels::StreamKind> const stream = stream_of(queue.kind))
                 executable.issued.push_back({id, *stream, program::to_string(instruction.operation),
                                              instruction.after, calls(instruction, id)});
         }
-        executable.transport = make_transport_queues(input_, program_, memory_, *numbers_);
+        executable.transport =
+            make_transport_queues(input_, program_, {memory_, *numbers_, collectives_});
         return executable;
     }
 
@@ -178,6 +186,7 @@ class Maker {
     program::Program const& program_;
     std::vector<BucketMemory> memory_;
     std::shared_ptr<SharedNumbers const> numbers_;
+    DeviceCollectives collectives_;
     ChunkCalls chunks_;
 };
 

@@ -8,6 +8,7 @@
 #include "comm/tasks.hpp"
 #include "model/chunk_layout.hpp"
 #include "program/program.hpp"
+#include "runtime/device_exchange.hpp"
 #include "runtime/memory_map.hpp"
 #include "runtime/operation_cache.hpp"
 #include "runtime/shared_numbers.hpp"
@@ -30,6 +31,8 @@ struct Call {
         load_inputs,
         load_targets,
         copy,         ///< `bytes` to operands[0] from operands[1], on the instruction's stream
+        reduce,       ///< operands[0], the whole gradient, to operands[1], the shards of the owners
+        gather,       ///< the owners' shards of operands[0] to all
         select_row,   ///< one row of operands[0], at the session's position, to operands[1]
         count_tokens, ///< of the next step
         skip_if_not_finite, ///< the rest of the instruction is left out then
@@ -42,6 +45,9 @@ struct Call {
     core::Range sequences;   ///< of loads
     void* staging = nullptr; ///< of loads: pinned, on devices with a memory of their own
     std::int64_t bytes = 0;  ///< of a copy or a selected row
+    core::DType type = core::DType::float32; ///< of what is gathered
+    std::shared_ptr<std::vector<kernels::GroupPart> const> parts =
+        nullptr; ///< of reduce and gather
     /// Where its time is counted: one of the rank's clock bins, -1 = nowhere; and for how much.
     std::int32_t bin = -1;
     double amount = 0;
@@ -82,8 +88,9 @@ struct ExecutableInput {
     model::Model const& model;
     OperationCache& cache;
     Regions regions;
-    std::byte* kept_gradients = nullptr;     ///< see map_buckets
-    std::byte* numbers = nullptr;            ///< SharedNumbers::bytes, seen by host and device
+    std::byte* kept_gradients = nullptr; ///< see map_buckets
+    std::byte* numbers = nullptr;        ///< SharedNumbers::bytes, seen by host and device
+    DeviceExchange exchange;
     std::int64_t device_workspace_bytes = 0; ///< what lowering was told for this rank
     StepState& state;                        ///< must outlive the executable
     bool adamw = true;                       ///< else SGD

@@ -108,7 +108,7 @@ PinnedNeeds pinned_needs(PinnedInput const& input) {
     if (input.keep_gradients)
         needs.gradients = kept_gradient_bytes(*input.sets.front(), input.rank);
     if (input.own_memory) {
-        needs.staging = StagingLayout{input.sets, input.rank}.bytes();
+        needs.staging = StagingLayout{input.sets, input.rank, input.exchange}.bytes();
         needs.block = std::min(arena, most_block_bytes);
     }
     return needs;

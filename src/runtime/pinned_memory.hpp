@@ -9,6 +9,7 @@
 
 #include "device/memory.hpp"
 #include "program/program.hpp"
+#include "runtime/device_exchange.hpp"
 
 #include <span>
 
@@ -30,6 +31,7 @@ struct PinnedInput {
     std::span<program::ProgramSet const* const> sets; ///< that the rank runs
     core::RankId rank;
     model::Model const& model;
+    DeviceExchange const& exchange;
     bool own_memory = false; ///< of the rank's device
     bool keep_gradients = false;
     bool logits = false;

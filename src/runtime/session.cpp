@@ -19,7 +19,7 @@ Session::Session(SessionInput input)
     : rank_{input.rank}, model_{input.model}, cache_{input.cache}, transport_{input.transport},
       train_set_{std::move(input.train)}, evaluate_set_{std::move(input.evaluate)},
       options_{input.device_workspace_bytes, input.adamw, input.head, input.keep_gradients},
-      arena_options_{input.arena} {
+      exchange_{std::move(input.exchange)}, arena_options_{input.arena} {
     auto const sequences = static_cast<std::size_t>(plan().batch_size);
     state_.sequence_losses.resize(sequences);
     evaluate_state_.sequence_losses.resize(sequences);
@@ -58,6 +58,7 @@ void Session::make_pinned() {
     PinnedNeeds const needs = pinned_needs({.sets = sets,
                                             .rank = rank_,
                                             .model = model_,
+                                            .exchange = exchange_,
                                             .own_memory = device().has_own_memory(),
                                             .keep_gradients = options_.keep_gradients,
                                             .logits = !logits_.empty()});
@@ -114,13 +115,14 @@ void Session::prepare(Pass& pass) {
     pass.board = std::make_unique<comm::Board>(pass.executable.instructions);
     transport_.prepare(pass.executable.transport);
     if (cache_.device().has_own_memory())
-        pass.device = std::make_unique<DevicePass>(cache_.device(), pass.executable);
+        pass.device =
+            std::make_unique<DevicePass>(cache_.device(), pass.executable, exchange_.group);
 }
 
 /// Messages, exchanges and loads go through pinned memory.
 void Session::stage() {
     std::span<std::byte> const arena{arena_->at(0), static_cast<std::size_t>(arena_->size())};
-    StagingLayout const layout{all_sets(), rank_};
+    StagingLayout const layout{all_sets(), rank_, exchange_};
     DeviceStaging const staging{layout, rank_, arena, pinned_.staging()};
     std::vector<Executable*> executables{&evaluate_.executable};
     if (train_set_)
@@ -148,6 +150,7 @@ Executable Session::executable_of(program::ProgramSet const& set, StepState& sta
          .regions = regions(),
          .kept_gradients = options_.keep_gradients ? pinned_.gradients() : nullptr,
          .numbers = numbers,
+         .exchange = exchange_,
          .device_workspace_bytes = options_.device_workspace_bytes,
          .state = state,
          .adamw = options_.adamw,
@@ -255,7 +258,9 @@ void Session::enqueue(Pass& pass, std::size_t place, TokenSource const& tokens) 
         Call const& next = instruction.calls[i];
         if (passes_over(pass, next))
             break;
-        if (next.kind == Call::Kind::copy)
+        if (next.parts != nullptr)
+            run_collective(pass, next);
+        else if (next.kind == Call::Kind::copy)
             cache_.device().copy(instruction.stream, next.operands[0], next.operands[1],
                                  next.bytes);
         else
@@ -268,6 +273,20 @@ void Session::enqueue(Pass& pass, std::size_t place, TokenSource const& tokens) 
             pass.device->mark(next.bin);
     }
     pass.device->end(place);
+}
+
+/// The library may put the last of it on the stream while it is asked, and nothing may follow before.
+void Session::run_collective(Pass const& pass, Call const& call) const {
+    device::Group& group = *exchange_.group;
+    if (call.kind == Call::Kind::reduce)
+        group.reduce(static_cast<float const*>(call.operands[0]),
+                     static_cast<float*>(call.operands[1]), *call.parts);
+    else
+        group.gather(call.operands[0], call.type, *call.parts);
+    while (!group.ready()) {
+        pass.board->rethrow_failure();
+        std::this_thread::yield();
+    }
 }
 
 /// Whether the rest of the instruction is left out.
@@ -289,6 +308,10 @@ void Session::call(Pass& pass, Call const& call, TokenSource const& tokens) {
         break;
     case Call::Kind::copy:
         std::memcpy(call.operands[0], call.operands[1], static_cast<std::size_t>(call.bytes));
+        break;
+    case Call::Kind::reduce:
+    case Call::Kind::gather:
+        EVENER_EXPECT(!"a collective of devices on a device that computes in host memory");
         break;
     case Call::Kind::select_row:
         device::enqueue_copy(cache_.device(), call.operands[1],

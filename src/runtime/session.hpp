@@ -8,6 +8,7 @@
 #include "comm/transport.hpp"
 #include "device/arena.hpp"
 #include "program/measurement.hpp"
+#include "runtime/device_exchange.hpp"
 #include "runtime/device_pass.hpp"
 #include "runtime/executable.hpp"
 #include "runtime/memory_map.hpp"
@@ -33,6 +34,7 @@ struct SessionInput {
     /// A rehearsal: seconds by instruction of this rank's training program, which the instructions
     /// of the compute queue then sleep instead of computing. Messages and waits are real.
     std::vector<double> rehearsal_seconds = {};
+    DeviceExchange exchange = {}; ///< nothing: by way of host memory
 };
 
 class Session {
@@ -111,6 +113,7 @@ class Session {
     void run(Pass& pass, TokenSource const& tokens);
     void execute(Pass& pass, IssuedInstruction const& instruction, TokenSource const& tokens);
     void enqueue(Pass& pass, std::size_t place, TokenSource const& tokens);
+    void run_collective(Pass const& pass, Call const& call) const;
     void sleep_instead(Pass const& pass, core::InstructionId id) const;
     void call(Pass& pass, Call const& call, TokenSource const& tokens);
     void load(Pass& pass, Call const& call, TokenSource const& tokens);
@@ -123,6 +126,7 @@ class Session {
     std::optional<program::ProgramSet> train_set_;
     program::ProgramSet evaluate_set_;
     ExecutableOptions options_;
+    DeviceExchange exchange_;
     device::ArenaOptions arena_options_;
     std::unique_ptr<device::Arena> arena_;
     StepState state_;

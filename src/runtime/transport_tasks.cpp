@@ -121,8 +121,7 @@ std::optional<comm::TransportQueue::Kind> kind_of(QueueKind kind) {
 
 std::vector<comm::TransportQueue> make_transport_queues(ExecutableInput const& input,
                                                         program::Program const& program,
-                                                        std::vector<BucketMemory> const& memory,
-                                                        SharedNumbers const& numbers) {
+                                                        TaskParts const& parts) {
     std::vector<comm::TransportQueue> queues;
     for (std::size_t q = 0; q < program.queues.size(); ++q) {
         std::optional<comm::TransportQueue::Kind> const kind = kind_of(program.queues[q].kind);
@@ -132,11 +131,12 @@ std::vector<comm::TransportQueue> make_transport_queues(ExecutableInput const& i
         queue.kind = *kind;
         for (std::size_t i = 0; i < program.instructions.size(); ++i) {
             Instruction const& instruction = program.instructions[i];
-            if (instruction.queue.index() != q)
+            core::InstructionId const id{static_cast<std::int64_t>(i)};
+            if (instruction.queue.index() != q || parts.collectives.runs(id))
                 continue;
             queue.tasks.push_back(
-                {core::InstructionId{static_cast<std::int64_t>(i)}, instruction.after,
-                 std::visit(MakeWork{input, program, memory, instruction, numbers},
+                {id, parts.collectives.after(id),
+                 std::visit(MakeWork{input, program, parts.memory, instruction, parts.numbers},
                             instruction.operation)});
         }
     }

@@ -34,6 +34,8 @@ class GpuRuns : public testing::Test {
         return result;
     }
 
+    std::int64_t layers() const { return 2 + 2 * config_.decoder_layers; }
+
     void expect_equal_losses(std::string const& a, std::string const& b) const {
         auto const expected = metrics(folder_ / a, "loss");
         auto const found = metrics(folder_ / b, "loss");
@@ -81,12 +83,104 @@ TEST_F(GpuRuns, ACheckpointGoesFromGpusToCpusAndBack) {
     expect_equal_losses("whole", "parts");
 }
 
+TEST_F(GpuRuns, EqualGpusOfAGroupReduceAmongThemselves) {
+    ASSERT_EQ(train(job("cpu", job::Devices::cpu)).exit_code, 0);
+    job::Job group = job("group", job::Devices::gpu);
+    group.plan.groups = {even_group({0, 1}, layers())};
+    auto const direct = train(group, {.ranks = 2, .environment = fake_gpus(2, 3)});
+    ASSERT_EQ(direct.exit_code, 0) << direct.errors;
+    EXPECT_EQ(count(direct.errors, "gradients and weights of group 0: among its GPUs (NCCL "), 1)
+        << direct.errors;
+    expect_equal_losses("cpu", "group");
+
+    group.run.out = (folder_ / "host").string();
+    group.run.nccl = job::Nccl::off;
+    auto const host = train(group, {.ranks = 2, .environment = fake_gpus(2, 3)});
+    ASSERT_EQ(host.exit_code, 0) << host.errors;
+    EXPECT_EQ(count(host.errors, "group 0: by way of host memory ('run.nccl' is \"off\")"), 1)
+        << host.errors;
+    expect_equal_losses("cpu", "host");
+}
+
+TEST_F(GpuRuns, UnequalGpusOfAGroupExchangeThroughHostMemory) {
+    ASSERT_EQ(train(job("cpu", job::Devices::cpu)).exit_code, 0);
+    job::Job group = job("group", job::Devices::gpu);
+    group.plan.groups = {even_group({0, 1}, layers())};
+    auto environment = fake_gpus(2);
+    environment.emplace_back("EVENER_HOSTCUDA_MODELS=old model,new model");
+    auto const result = train(group, {.ranks = 2, .environment = environment});
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_EQ(count(result.errors, "group 0: by way of host memory (ranks 0 and 1 differ in GPU: "
+                                   "'old model, compute capability 9.0' and 'new model, "),
+              1)
+        << result.errors;
+    expect_equal_losses("cpu", "group");
+}
+
+TEST_F(GpuRuns, MpiGetsDeviceMemoryWhereItTakesItAndTheJobWantsIt) {
+    ASSERT_EQ(train(job("cpu", job::Devices::cpu)).exit_code, 0);
+    job::Job stages = job("stages", job::Devices::gpu);
+    stages.plan.groups = {even_group({0}, 3), even_group({1}, layers() - 3)};
+    stages.run.cuda_aware_mpi = job::CudaAwareMpi::on;
+    auto environment = fake_gpus(2, 5);
+    auto const refused = train(stages, {.ranks = 2, .environment = environment});
+    EXPECT_EQ(refused.exit_code, 2) << refused.errors;
+    EXPECT_NE(refused.errors.find("'run.cuda_aware_mpi' is \"on\" (Open MPI v"), std::string::npos)
+        << refused.errors;
+    EXPECT_NE(refused.errors.find("use an MPI that is built with CUDA"), std::string::npos)
+        << refused.errors;
+
+    stages.run.cuda_aware_mpi = job::CudaAwareMpi::automatic;
+    auto const staged = train(stages, {.ranks = 2, .environment = environment});
+    ASSERT_EQ(staged.exit_code, 0) << staged.errors;
+    EXPECT_EQ(count(staged.errors, "messages of GPU ranks: by way of pinned host memory (Open MPI"),
+              1)
+        << staged.errors;
+    expect_equal_losses("cpu", "stages");
+
+    for (std::string const& word : mpi_shim())
+        environment.push_back(word);
+    environment.emplace_back("EVENER_SHIM_CUDA_AWARE=1");
+    environment.emplace_back("EVENER_HOSTCUDA_REACH=1");
+    stages.run.out = (folder_ / "direct").string();
+    auto const direct = train(stages, {.ranks = 2, .environment = environment});
+    ASSERT_EQ(direct.exit_code, 0) << direct.errors;
+    EXPECT_EQ(count(direct.errors, "messages of GPU ranks: from and to GPU memory (Open MPI"), 1)
+        << direct.errors;
+    expect_equal_losses("cpu", "direct");
+}
+
 TEST_F(GpuRuns, TheExecutableNeedsNoCudaLibrary) {
     auto const result = support::run_process({"ldd", support::program("evener").string()});
     ASSERT_EQ(result.exit_code, 0) << result.errors;
     EXPECT_NE(result.output.find("libmpi"), std::string::npos) << result.output;
     for (char const* const library : {"libcuda", "libcudart", "libcublas", "libnccl"})
         EXPECT_EQ(result.output.find(library), std::string::npos) << result.output;
+}
+
+TEST_F(GpuRuns, WhereNoCudaLibraryIsFoundRanksTrainOnTheCpu) {
+    ASSERT_EQ(train(job("cpu", job::Devices::cpu)).exit_code, 0);
+    auto const result =
+        train(job("hidden", job::Devices::automatic), {.ranks = 2, .environment = without_cuda()});
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_EQ(count(result.errors, "hidden: libcuda.so.1\n"), 2) << result.errors;
+    EXPECT_EQ(count(result.errors, "hidden: "), 2) << result.errors; // nothing else was wanted
+    EXPECT_EQ(count(result.errors, "of GPU ranks"), 0) << result.errors;
+    expect_equal_losses("cpu", "hidden");
+}
+
+TEST_F(GpuRuns, AGroupWithoutNcclExchangesThroughHostMemory) {
+    ASSERT_EQ(train(job("cpu", job::Devices::cpu)).exit_code, 0);
+    job::Job group = job("group", job::Devices::gpu);
+    group.plan.groups = {even_group({0, 1}, layers())};
+    auto environment = fake_gpus(2);
+    environment.emplace_back("EVENER_HOSTCUDA_NCCL=missing");
+    auto const result = train(group, {.ranks = 2, .environment = environment});
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_EQ(count(result.errors, "group 0: by way of host memory (rank 0: "), 1) << result.errors;
+    EXPECT_NE(result.errors.find("NCCL cannot be used, libnccl.so.2 ("), std::string::npos)
+        << result.errors;
+    expect_equal_losses("cpu", "group");
 }
 
 TEST_F(GpuRuns, MoreRanksThanGpusAreRefusedWhereTheJobWantsGpus) {
