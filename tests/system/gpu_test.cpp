@@ -102,6 +102,22 @@ TEST_F(GpuRuns, EqualGpusOfAGroupReduceAmongThemselves) {
     expect_equal_losses("cpu", "host");
 }
 
+/// One collective queue, two who work on it: the tied weight's bucket is of both groups.
+TEST_F(GpuRuns, WeightsThatGroupsShareGoThroughHostMemoryBesideNccl) {
+    job::Job one = job("cpu", job::Devices::cpu);
+    one.model.tied_embeddings = true;
+    ASSERT_EQ(train(one).exit_code, 0);
+    job::Job groups = one;
+    groups.run.out = (folder_ / "groups").string();
+    groups.run.devices = job::Devices::gpu;
+    groups.plan.groups = {even_group({0, 1}, 3), even_group({2, 3}, layers() - 3)};
+    auto const result =
+        train(groups, {.ranks = 4, .delay_seed = 7, .environment = fake_gpus(4, 9)});
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_EQ(count(result.errors, "among its GPUs (NCCL "), 2) << result.errors;
+    expect_equal_losses("cpu", "groups");
+}
+
 TEST_F(GpuRuns, UnequalGpusOfAGroupExchangeThroughHostMemory) {
     ASSERT_EQ(train(job("cpu", job::Devices::cpu)).exit_code, 0);
     job::Job group = job("group", job::Devices::gpu);

@@ -10,7 +10,8 @@
 namespace evener::hostcuda {
 namespace {
 
-constexpr std::array kind_names{"dropped_wait", "early_event", "swapped_collectives", "dies"};
+constexpr std::array kind_names{"dropped_wait", "early_event", "swapped_collectives", "dies",
+                                "absent"};
 
 struct Planted {
     FaultKind kind;
@@ -21,7 +22,7 @@ struct Planted {
     std::fprintf(
         stderr,
         "EVENER_HOSTCUDA_FAULT is '%s'; it is KIND:NUMBER or KIND:NUMBER@RANK, with a kind "
-        "of dropped_wait, early_event, swapped_collectives, dies\n",
+        "of dropped_wait, early_event, swapped_collectives, dies, absent\n",
         text.c_str());
     std::abort();
 }

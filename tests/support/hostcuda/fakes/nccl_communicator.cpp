@@ -5,6 +5,7 @@
 
 #include "nccl_communicator.hpp"
 
+#include "faults.hpp"
 #include <unistd.h>
 
 #include <cerrno>
@@ -245,6 +246,10 @@ std::shared_ptr<Communicator> join(ncclUniqueId const& id, int rank, int size) {
     communicator->process.assign(static_cast<std::size_t>(size), 0);
     communicator->process[static_cast<std::size_t>(rank)] = getpid();
     communicator->tag = data_tag(identity.world_rank, identity.serial);
+    if (fault_now(FaultKind::absent)) {
+        communicator->joining = std::make_unique<Joining>(Joining{[] { return false; }});
+        return communicator;
+    }
     int const tag = joining_tag(identity.serial);
     bool const creator = identity.world_rank == own_world_rank();
     communicator->joining = std::make_unique<Joining>(
