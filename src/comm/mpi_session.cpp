@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mpi_session.hpp"
 
+#include "core/log.hpp"
+
 #include <fmt/format.h>
 
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <string_view>
 
 namespace evener::comm {
 
@@ -69,6 +72,19 @@ std::optional<Announcement> announced_ranks(std::function<char const*(char const
     return std::nullopt;
 }
 
+std::string missing_pmi(std::function<char const*(char const*)> const& lookup) {
+    for (char const* const name :
+         {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "PMI_FD"})
+        if (lookup(name) != nullptr)
+            return {};
+    auto const announced = announced_ranks(lookup);
+    if (!announced || announced->ranks == 1)
+        return {};
+    return fmt::format("srun started {} processes ({}) without PMIx or PMI; if MPI does not start "
+                       "now, use srun --mpi=pmix",
+                       announced->ranks, announced->variable);
+}
+
 MpiSession::Runtime::Runtime(int* argc, char*** argv) : exceptions{std::uncaught_exceptions()} {
     int running = 0;
     MPI_Initialized(&running);
@@ -78,6 +94,9 @@ MpiSession::Runtime::Runtime(int* argc, char*** argv) : exceptions{std::uncaught
     } else {
         // A rank that waits in MPI gives its core to the rank or thread that computes.
         setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+        std::string const hint = missing_pmi(std::getenv);
+        if (!hint.empty() && std::string_view{std::getenv("SLURM_PROCID")} == "0")
+            core::log::root(core::log::Level::warn, "{}", hint);
         if (MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
             throw core::CommError{MPI_ERR_OTHER, -1,
                                   "MPI cannot be started (see its messages above) check that "

@@ -64,4 +64,9 @@ struct Announcement {
 /// Reads the launcher's environment through `lookup` (null: not set).
 std::optional<Announcement> announced_ranks(std::function<char const*(char const*)> const& lookup);
 
+/// What to say before MPI starts where srun started several processes without telling them of each
+/// other by PMIx or PMI; else "". MPI may then abort with a message of its own, or every process
+/// believes to be alone.
+std::string missing_pmi(std::function<char const*(char const*)> const& lookup);
+
 } // namespace evener::comm

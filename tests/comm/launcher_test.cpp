@@ -55,6 +55,27 @@ TEST(Launcher, WhatIsNoNumberAnnouncesNothing) {
     EXPECT_EQ(announced({{"PMI_SIZE", "-4"}}), "nothing");
 }
 
+std::string hint(Environment const& environment) {
+    return missing_pmi([&](char const* name) -> char const* {
+        auto const entry = environment.find(name);
+        return entry == environment.end() ? nullptr : entry->second.c_str();
+    });
+}
+
+TEST(Launcher, SrunWithoutPmiIsSaidBeforeMpiStarts) {
+    Environment step{{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}};
+    EXPECT_EQ(hint(step), "srun started 4 processes (SLURM_STEP_NUM_TASKS) without PMIx or PMI; if "
+                          "MPI does not start now, use srun --mpi=pmix");
+    for (char const* const told : {"PMIX_RANK", "PMI_RANK", "PMI_FD", "OMPI_COMM_WORLD_SIZE"}) {
+        Environment with_pmi = step;
+        with_pmi[told] = "0";
+        EXPECT_EQ(hint(with_pmi), "") << told;
+    }
+    step["SLURM_STEP_NUM_TASKS"] = "1";
+    EXPECT_EQ(hint(step), "");
+    EXPECT_EQ(hint({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}), "") << "in the batch script";
+}
+
 class TransportEnvironment : public testing::Test {
   protected:
     void TearDown() override {
