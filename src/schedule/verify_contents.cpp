@@ -190,19 +190,29 @@ class ContentCheck {
                 context_.report(
                     program_.rank, one,
                     fmt::format("is never used, but shares memory with {}", buffer_name(other)));
-        std::vector<Content> all;
-        std::merge(
-            contents_[a.index()].begin(), contents_[a.index()].end(), contents_[b.index()].begin(),
-            contents_[b.index()].end(), std::back_inserter(all),
-            [&](Content const& x, Content const& y) { return order(x.first) < order(y.first); });
-        for (std::size_t k = 0; k + 1 < all.size(); ++k)
-            if (all[k].last == all[k + 1].first ||
-                !before_.ends_before_start(program_.rank, all[k].last, all[k + 1].first))
-                context_.report(place(all[k + 1].first),
-                                fmt::format("may start before {} (instruction {}) has ended, but "
-                                            "{} and {} share memory",
-                                            context_.name(place(all[k].last)), all[k].last.value,
-                                            buffer_name(a), buffer_name(b)));
+        auto x = contents_[a.index()].begin();
+        auto y = contents_[b.index()].begin();
+        auto const x_end = contents_[a.index()].end();
+        auto const y_end = contents_[b.index()].end();
+        Content const* previous = nullptr;
+        while (x != x_end || y != y_end) {
+            bool const take_y = x == x_end || (y != y_end && order(y->first) < order(x->first));
+            Content const& next = take_y ? *y++ : *x++;
+            if (previous)
+                check_turn(*previous, next, a, b);
+            previous = &next;
+        }
+    }
+
+    /// One content behind the other in the memory that both buffers share.
+    void check_turn(Content const& one, Content const& other, BufferId a, BufferId b) {
+        if (one.last == other.first ||
+            !before_.ends_before_start(program_.rank, one.last, other.first))
+            context_.report(place(other.first),
+                            fmt::format("may start before {} (instruction {}) has ended, but "
+                                        "{} and {} share memory",
+                                        context_.name(place(one.last)), one.last.value,
+                                        buffer_name(a), buffer_name(b)));
     }
 
     Context& context_;
