@@ -96,7 +96,7 @@ PlanChoice choose_plan(comm::MpiSession const& mpi, Engine const& engine, job::J
     if (offloads_in_vain(choice.plan))
         core::log::root(core::log::Level::info,
                         "offload has no effect: no rank that it is asked for has a GPU");
-    choice.profile = choose_profile(mpi, job, choice.plan, model, engine.ranks);
+    choice.profile = choose_profile(mpi, engine, job, choice.plan, model);
     choice.plan = with_best_deals(std::move(choice.plan), model, choice.profile);
     job.plan = runtime::plan_words(choice.plan, job.plan);
     return choice;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cluster/copies.hpp"
 #include "job/parse.hpp"
 #include "job/print.hpp"
 #include "runtime/plan_conversion.hpp"
@@ -85,8 +86,12 @@ core::ExitCode plan(JobOptions const& options) {
         fmt::print("no GPU in any rank assumed, as in this process: offload has no effect there\n");
     planner::Profile profile =
         choose_profile(job, plan, model, measured_facts(*device, job, model, plan));
-    if (job.plan.profile.empty())
+    if (job.plan.profile.empty()) {
         profile.source += " of this machine, for all ranks; links and updates without cost";
+        if (device->has_own_memory())
+            for (planner::RankProfile& rank : profile.ranks)
+                rank.copies = cluster::measure_copies(*device);
+    }
     plan = with_best_deals(std::move(plan), model, profile);
     job::Plan const words = runtime::plan_words(plan, job.plan);
     for (std::size_t g = 0; g < words.groups.size(); ++g)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cluster/copies.hpp"
 #include "cluster/links.hpp"
 #include "comm/clock_offset.hpp"
 #include "core/log.hpp"
@@ -56,7 +57,11 @@ std::vector<program::Measurement> run_steps(comm::MpiSession const& mpi, runtime
     return result;
 }
 
-/// Microseconds per sequence of each kind of layer, one line per rank and kind.
+double gigabytes_per_second(program::CopyRate const& rate) {
+    return rate.seconds_per_byte > 0 ? 1e-9 / rate.seconds_per_byte : 0;
+}
+
+/// Microseconds per sequence of each kind of layer, one line per rank and kind, and GPUs' copies.
 std::string table(planner::Profile const& profile) {
     std::string text = fmt::format("{:>5} {:<14} {:>12} {:>12} {:>12} {:>12}\n", "rank", "layer",
                                    "F", "B", "W", "BW");
@@ -65,6 +70,11 @@ std::string table(planner::Profile const& profile) {
             text += fmt::format("{:>5} {:<14} {:>12.1f} {:>12.1f} {:>12.1f} {:>12.1f}\n", r, kind,
                                 1e6 * seconds.forward, 1e6 * seconds.backward_input,
                                 1e6 * seconds.backward_weight, 1e6 * seconds.backward);
+    for (std::size_t r = 0; r < profile.ranks.size(); ++r)
+        if (auto const& copies = profile.ranks[r].copies)
+            text +=
+                fmt::format("rank {} copies {:.2f} GB/s to its GPU, {:.2f} GB/s back\n", r,
+                            gigabytes_per_second(copies->in), gigabytes_per_second(copies->out));
     return text;
 }
 
@@ -83,7 +93,8 @@ core::ExitCode run(comm::MpiSession const& mpi, ProfileOptions const& options) {
     comm::Transport transport{mpi.world().get(), comm::TransportOptions::from_environment()};
     require_tags(transport, plan);
     auto const rank = static_cast<std::size_t>(mpi.rank());
-    require_node_memory(mpi, programs.train->programs[rank].arena_bytes);
+    require_node_memory(
+        mpi, engine.device->has_own_memory() ? 0 : programs.train->programs[rank].arena_bytes);
     std::unique_ptr<runtime::Session> session;
     together(mpi, true, [&] {
         session.reset(
@@ -111,8 +122,11 @@ core::ExitCode run(comm::MpiSession const& mpi, ProfileOptions const& options) {
     });
     core::log::root(core::log::Level::info, "the same with backwards in halves");
     runs.push_back({session->sets(), run_steps(mpi, *session, tokens, options.steps)});
-    planner::Profile const profile =
+    planner::Profile profile =
         planner::measured_profile(runs, model, cluster::measure_network(mpi.world()));
+    auto const copies = cluster::measure_copies(mpi.world(), *engine.device);
+    for (std::size_t r = 0; r < copies.size(); ++r)
+        profile.ranks[r].copies = copies[r];
     std::string const file =
         options.output.empty() ? job.run.out + "/profile.json" : options.output;
     together(mpi, mpi.rank() == 0, [&] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/profile_choice.hpp"
 
+#include "cluster/copies.hpp"
 #include "cluster/links.hpp"
 #include "io/files.hpp"
 #include "planner/profile_file.hpp"
@@ -41,21 +42,47 @@ planner::Profile choose_profile(job::Job const& job, program::Plan const& plan,
     return read(job.plan.profile, model, ranks.size());
 }
 
-planner::Profile choose_profile(comm::MpiSession const& mpi, job::Job const& job,
-                                program::Plan const& plan, model::Model const& model,
-                                std::vector<RankFacts> const& ranks) {
-    if (job.plan.profile.empty()) {
-        planner::Profile profile = estimated_profile(plan, model, ranks);
-        profile.network = cluster::measure_network(mpi.world());
-        profile.source += " and measured links";
-        return profile;
-    }
+namespace {
+
+planner::Profile read_together(comm::MpiSession const& mpi, std::string const& file,
+                               model::Model const& model) {
     std::string text;
     together(mpi, mpi.rank() == 0, [&] {
-        planner::Profile const profile = read(job.plan.profile, model, ranks.size());
-        text = planner::print_profile(profile);
+        text = planner::print_profile(read(file, model, static_cast<std::size_t>(mpi.size())));
     });
-    return planner::parse_profile(mpi.world().broadcast(text), job.plan.profile);
+    return planner::parse_profile(mpi.world().broadcast(text), file);
+}
+
+/// Whether some rank makes copies of which the profile does not know the cost.
+bool lacks_copies(planner::Profile const& profile, program::Plan const& plan) {
+    for (std::size_t r = 0; r < profile.ranks.size(); ++r)
+        if (program::offload_of(plan, core::RankId{static_cast<std::int64_t>(r)}).any() &&
+            !profile.ranks[r].copies)
+            return true;
+    return false;
+}
+
+} // namespace
+
+planner::Profile choose_profile(comm::MpiSession const& mpi, Engine const& engine,
+                                job::Job const& job, program::Plan const& plan,
+                                model::Model const& model) {
+    planner::Profile profile;
+    if (job.plan.profile.empty()) {
+        profile = estimated_profile(plan, model, engine.ranks);
+        profile.network = cluster::measure_network(mpi.world());
+        profile.source += " and measured links";
+    } else {
+        profile = read_together(mpi, job.plan.profile, model);
+    }
+    if (lacks_copies(profile, plan)) {
+        auto const copies = cluster::measure_copies(mpi.world(), *engine.device);
+        for (std::size_t r = 0; r < copies.size(); ++r)
+            if (!profile.ranks[r].copies)
+                profile.ranks[r].copies = copies[r];
+        profile.source += " and measured copies";
+    }
+    return profile;
 }
 
 } // namespace evener::app

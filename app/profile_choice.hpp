@@ -9,16 +9,16 @@
 
 namespace evener::app {
 
-/// The job's `plan.profile`, or an estimate from FLOPs and the ranks' matrix rates, with links that
-/// take no time. Throws core::ConfigError when the file cannot be read or is for another model or
+/// The job's `plan.profile`, or an estimate from FLOPs and the ranks' matrix rates, with links and
+/// copies that take no time. Throws core::ConfigError when the file cannot be read or is for another model or
 /// number of ranks.
 planner::Profile choose_profile(job::Job const& job, program::Plan const& plan,
                                 model::Model const& model, std::vector<RankFacts> const& ranks);
 
 /// The same for the ranks of a job: rank 0 reads for all, and where there is no file the links are
-/// measured. Collective.
-planner::Profile choose_profile(comm::MpiSession const& mpi, job::Job const& job,
-                                program::Plan const& plan, model::Model const& model,
-                                std::vector<RankFacts> const& ranks);
+/// measured; so are the copies of GPUs that offload, where a file does not have them. Collective.
+planner::Profile choose_profile(comm::MpiSession const& mpi, Engine const& engine,
+                                job::Job const& job, program::Plan const& plan,
+                                model::Model const& model);
 
 } // namespace evener::app

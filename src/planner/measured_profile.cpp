@@ -101,6 +101,7 @@ Spent of_instructions(ProgramSet const& set, std::size_t rank, Measurement const
 Spent overhead(ProgramSet const& set, std::size_t rank, Measurement const& step) {
     auto const one = [](auto const&) { return 1.0; };
     Spent sum = of_instructions<program::Forward>(set, rank, step, one);
+    sum += of_instructions<program::Recompute>(set, rank, step, one);
     sum += of_instructions<program::Backward>(set, rank, step, one);
     sum += of_instructions<program::BackwardInput>(set, rank, step, one);
     sum += of_instructions<program::BackwardWeight>(set, rank, step, one);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What users see of GPUs: who computes on one, what is refused and why.
+#include "io/files.hpp"
 #include "support/paths.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -7,6 +8,7 @@
 #include "system/runs.hpp"
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 
@@ -164,6 +166,27 @@ TEST_F(GpuRuns, MpiGetsDeviceMemoryWhereItTakesItAndTheJobWantsIt) {
     EXPECT_EQ(count(direct.errors, "messages of GPU ranks: from and to GPU memory (Open MPI"), 1)
         << direct.errors;
     expect_equal_losses("cpu", "direct");
+}
+
+TEST_F(GpuRuns, AProfileHasTheCopiesOfGpusAndThePlanSaysWhatIsOffloaded) {
+    job::Job mixed = job("offload", job::Devices::automatic);
+    mixed.plan.groups = {even_group({0, 1}, job::layer_count(mixed.model))};
+    mixed.plan.offload = {true, true, true};
+    mixed.plan.recompute = true;
+    auto const profiled =
+        train(mixed, {.ranks = 2, .environment = fake_gpus(1), .command = "profile"});
+    ASSERT_EQ(profiled.exit_code, 0) << profiled.errors;
+    std::string const file = (folder_ / "offload" / "profile.json").string();
+    auto const ranks = nlohmann::json::parse(io::read_file(file)).at("ranks");
+    for (char const* const direction : {"in", "out"})
+        EXPECT_GT(ranks[0].at("copies").at(direction).at("seconds_per_byte").get<double>(), 0);
+    EXPECT_FALSE(ranks[1].contains("copies"));
+    auto const trained = train(
+        mixed, {.ranks = 2, .settings = {"plan.profile=" + file}, .environment = fake_gpus(1)});
+    ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+    for (std::string const part : {"1 GPU, 1 CPU", "yes       parameters, optimizer, activations",
+                                   "pinned memory of each", " behind computations"})
+        EXPECT_EQ(count(trained.errors, part), 1) << part << "\n" << trained.errors;
 }
 
 TEST_F(GpuRuns, TheExecutableNeedsNoCudaLibrary) {

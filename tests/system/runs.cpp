@@ -110,6 +110,7 @@ std::vector<std::string> train_command(job::Job const& job,
 
 support::ProcessResult train(job::Job const& job, TrainOptions const& options) {
     std::vector<std::string> command = train_command(job, options.settings);
+    command[1] = options.command;
     if (options.ranks > 1)
         command = support::under_mpirun(options.ranks, command);
     support::ProcessOptions process;

@@ -35,6 +35,7 @@ struct TrainOptions {
     std::uint64_t delay_seed = 0; ///< not 0: synchronous sends and random delays
     std::vector<std::string> settings{};
     std::vector<std::string> environment{}; ///< NAME=value
+    std::string command = "train";          ///< or "profile"
     std::chrono::seconds timeout{120};
 };
 
