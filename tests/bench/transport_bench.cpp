@@ -7,6 +7,7 @@
 // transport_share: processor time of the transport thread / that of the compute thread in the same
 // run, median; an upper bound of the cost on a machine that others use too.
 // latency_*: from a publication on rank 0 to the wake-up of a thread that waits on rank 1.
+// blocks_ratio_64_mib: that time of a message in blocks / in one piece, median of 5 ratios.
 
 #include "comm/transport.hpp"
 
@@ -111,12 +112,12 @@ IdleCost idle_cost(Transport& transport, int rank) {
 
 /// Median over passes of the microseconds from a publication on rank 0 to the end of the receive on
 /// rank 1, after rank 1 has waited for `wait`.
-double latency_us(Transport& transport, int rank, std::size_t bytes,
-                  std::chrono::microseconds wait) {
+double latency_us(Transport& transport, int rank, std::size_t bytes, std::chrono::microseconds wait,
+                  int passes = 51) {
     std::vector<double> all;
     std::vector<std::byte> data(bytes);
     auto const queues = message(rank, data, InstructionId{0}, {InstructionId{1}});
-    for (int pass = 0; pass < 51; ++pass) {
+    for (int pass = 0; pass < passes; ++pass) {
         Board board{2};
         MPI_Barrier(MPI_COMM_WORLD);
         transport.start(queues, board);
@@ -140,6 +141,19 @@ double latency_us(Transport& transport, int rank, std::size_t bytes,
     return result;
 }
 
+double blocks_ratio(Transport& blocks, int rank, std::size_t bytes) {
+    TransportOptions whole_message;
+    whole_message.message_block_bytes = std::int64_t{1} << 30;
+    Transport whole{MPI_COMM_WORLD, whole_message};
+    std::chrono::microseconds const soon{100};
+    std::vector<double> ratios;
+    for (int round = 0; round < 5; ++round) {
+        double const one_piece = latency_us(whole, rank, bytes, soon, 11);
+        ratios.push_back(latency_us(blocks, rank, bytes, soon, 11) / one_piece);
+    }
+    return median(ratios);
+}
+
 void report(int rank) {
     use_one_core(rank);
     Transport transport{MPI_COMM_WORLD};
@@ -150,13 +164,15 @@ void report(int rank) {
     double const small_late = latency_us(transport, rank, 8, microseconds{10000});
     double const mebibyte = latency_us(transport, rank, 1 << 20, microseconds{10000});
     double const large = latency_us(transport, rank, 64 << 20, microseconds{10000});
+    double const ratio = blocks_ratio(transport, rank, 64 << 20);
     if (rank == 0)
         fmt::print(
             "{{\"bench\": \"transport\", \"idle_cost\": {:.4f}, \"transport_share\": {:.4f}, "
             "\"latency_8_bytes_soon_us\": {:.0f}, \"latency_8_bytes_us\": {:.0f}, "
-            "\"latency_1_mib_us\": {:.0f}, \"gigabytes_per_second_64_mib\": {:.2f}}}\n",
+            "\"latency_1_mib_us\": {:.0f}, \"gigabytes_per_second_64_mib\": {:.2f}, "
+            "\"blocks_ratio_64_mib\": {:.3f}}}\n",
             cost.wall, cost.transport_share, small_soon, small_late, mebibyte,
-            (64 << 20) / large / 1e3);
+            (64 << 20) / large / 1e3, ratio);
 }
 
 } // namespace
