@@ -52,6 +52,7 @@ class DeviceCopies {
     /// A block that has come; the message's last one is noted by note().
     void start_block_inward(DeviceCopy const& block);
 
+    bool watches_group() const noexcept { return watch_.group != nullptr; }
     /// Throws core::DeviceError with the collective at hand when a member of the group failed.
     void check_group() const;
     /// After an error, any thread: what waits for members that will not come ends.

@@ -156,6 +156,7 @@ class Transport::Impl {
                                   queue, board);
         board_ = &board;
         copies_ = copies;
+        finishing_ = false;
         {
             std::lock_guard const lock{mutex_};
             working_ = true;
@@ -202,6 +203,8 @@ class Transport::Impl {
 
     void finish() {
         EVENER_EXPECT(board_ != nullptr);
+        finishing_ = true;
+        board_->touch();
         {
             std::unique_lock lock{mutex_};
             changed_.wait(lock, [this] { return !working_; });
@@ -227,6 +230,7 @@ class Transport::Impl {
     void start_thread();
     void serve();
     void run_pass();
+    bool watches_group() const;
     bool must_look() const;
     void wait_for_something(std::uint64_t seen, bool look, Rest& rest);
 
@@ -248,7 +252,8 @@ class Transport::Impl {
     Board* board_ = nullptr;           ///< from start to finish; of the main thread while parked
     DeviceCopies* copies_ = nullptr;   ///< likewise; null where the device computes in host memory
 
-    std::mutex mutex_; ///< of the two flags
+    std::atomic<bool> finishing_ = false; ///< the other thread enqueues nothing more
+    std::mutex mutex_;                    ///< of the two flags
     std::condition_variable changed_;
     bool working_ = false;
     bool stop_ = false;
@@ -299,7 +304,7 @@ void Transport::Impl::run_pass() {
             // Read first: a publication after this line ends the wait below at once.
             std::uint64_t const seen = board_->changes();
             Turn const turn = advance();
-            if (turn.ended)
+            if (turn.ended && (!watches_group() || finishing_))
                 return;
             if (turn.moved) {
                 rest.moved();
@@ -323,9 +328,15 @@ void Transport::Impl::run_pass() {
     runners_.clear();
 }
 
+/// A group of devices is asked for errors as long as the other thread enqueues: a device that waits for
+/// a member that is gone may hold it up in any call.
+bool Transport::Impl::watches_group() const {
+    return copies_ != nullptr && copies_->watches_group();
+}
+
 /// Whether something may happen that is no change of the board.
 bool Transport::Impl::must_look() const {
-    return requests_.outstanding() > 0 ||
+    return watches_group() || requests_.outstanding() > 0 ||
            std::any_of(runners_.begin(), runners_.end(), [](auto const& r) { return r.delayed(); });
 }
 
