@@ -86,7 +86,7 @@ class Band {
   private:
     void add(std::size_t i, Span span, Span under_way) {
         Facts const facts = facts_of(set_, program_.rank, program_.instructions[i].operation);
-        if (facts.paint < Paint::send) {
+        if (is_computation(facts.paint)) {
             auto const order = std::find(chunks_.begin(), chunks_.end(), facts.chunk);
             bool const known = order != chunks_.end();
             rows_[0].push_back({span, facts.paint,
@@ -94,7 +94,8 @@ class Band {
                                 facts.microbatch.value});
             return;
         }
-        int const row = static_cast<int>(facts.paint) - static_cast<int>(Paint::send);
+        int const row = std::min(static_cast<int>(facts.paint), static_cast<int>(Paint::fetch)) -
+                        static_cast<int>(Paint::send);
         if (layout_.message_rows > 0 && under_way.seconds() > 0)
             rows_[static_cast<std::size_t>(std::min(row, layout_.message_rows - 1)) + 1].push_back(
                 {under_way, facts.paint, 0, -1});
@@ -168,7 +169,7 @@ class Band {
     program::Program const& program_;
     std::vector<core::ChunkId> chunks_;
     double y_;
-    std::array<std::vector<Box>, 4> rows_; ///< computations, then rows of messages
+    std::array<std::vector<Box>, 5> rows_; ///< computations, then rows of messages and copies
 };
 
 std::string layers_text(program::Plan const& plan, core::GroupId group) {

@@ -33,7 +33,9 @@ struct FactsOf {
     Facts operator()(Forward const& op) const {
         return compute(op, op.evaluate ? "evaluate" : "forward", Paint::forward);
     }
-    Facts operator()(Recompute const& op) const { return compute(op, "recompute", Paint::forward); }
+    Facts operator()(Recompute const& op) const {
+        return compute(op, "recompute", Paint::recompute);
+    }
     Facts operator()(Backward const& op) const { return compute(op, "backward", Paint::backward); }
     Facts operator()(BackwardInput const& op) const {
         return compute(op, "backward_input", Paint::backward_input);
@@ -65,8 +67,8 @@ struct FactsOf {
     static Facts copy(Copy const& op, std::string_view kind, Paint paint) {
         return {kind, paint, op.chunk, op.microbatch, {}, {}, op.bucket, op.bytes};
     }
-    Facts operator()(Fetch const& op) const { return copy(op, "fetch", Paint::receive); }
-    Facts operator()(Evict const& op) const { return copy(op, "evict", Paint::send); }
+    Facts operator()(Fetch const& op) const { return copy(op, "fetch", Paint::fetch); }
+    Facts operator()(Evict const& op) const { return copy(op, "evict", Paint::evict); }
 };
 
 /// `value` with three significant digits, without an exponent.

@@ -15,14 +15,23 @@ namespace evener::schedule {
 enum class Paint : std::uint8_t {
     forward,
     backward_input,
+    recompute,
     backward_weight,
     backward, ///< both in one
     other,    ///< norm, tokens, update
     send,
     receive,
     collective,
+    fetch,
+    evict,
 };
-inline constexpr std::size_t paint_count = 8;
+inline constexpr std::size_t paint_count = 11;
+constexpr bool is_computation(Paint paint) {
+    return paint < Paint::send;
+}
+constexpr bool is_copy(Paint paint) {
+    return paint >= Paint::fetch;
+}
 
 struct Facts {
     std::string_view kind; ///< as program::to_string names it
@@ -32,7 +41,8 @@ struct Facts {
     core::Range sequences{};
     core::RankId peer{};
     core::BucketId bucket{};
-    std::optional<std::int64_t> bytes; ///< of a message, or of the whole bucket a collective moves
+    std::optional<std::int64_t>
+        bytes; ///< of a message or copy, or of the bucket a collective moves
 };
 
 Facts facts_of(program::ProgramSet const& set, core::RankId rank,

@@ -15,9 +15,10 @@ namespace evener::schedule {
 
 /// Colours that people with any colour vision tell apart; of the computations the order of the
 /// enumeration is also that of their lightness, so a grey print keeps it. Dark text reads on all of
-/// them but the last four.
-inline constexpr std::string_view paints[paint_count] = {
-    "#9cc7ea", "#efae45", "#58b08c", "#db7850", "#9a9a9a", "#8a63b8", "#b99bd8", "#4d3878"};
+/// them but other, send and collective.
+inline constexpr std::string_view paints[paint_count] = {"#9cc7ea", "#efae45", "#74a9d6", "#58b08c",
+                                                         "#db7850", "#9a9a9a", "#8a63b8", "#b99bd8",
+                                                         "#4d3878", "#8fcdb9", "#2f7f78"};
 inline constexpr std::string_view idle_colour = "#eeeeee";
 inline constexpr std::string_view exposed_colour = "#e2d5ef";
 inline constexpr std::string_view critical_colour = "#161616";
@@ -35,13 +36,13 @@ struct Layout {
     double plot_end = 1104;
     double compute_height = 26;
     double row_height = 5; ///< of each row of messages
-    int message_rows = 3;  ///< send, receive, collective; 1: all in one row; 0: none
+    int message_rows = 3;  ///< send, receive, collective, copies; 1: all in one row; 0: none
     double band_gap = 8;
     double finest = 1;       ///< boxes narrower than this are merged
     double number_size = 0;  ///< of microbatch numbers; 0: none
     double number_width = 0; ///< of the longest of them
 
-    Layout(std::int64_t ranks, std::size_t courses);
+    Layout(std::int64_t ranks, std::size_t courses, bool has_copies = false);
     double band_height() const { return compute_height + message_rows * row_height; }
     double plot_width() const { return plot_end - plot_begin; }
     /// Size of the texts beside a band; 0: it is too low for one.

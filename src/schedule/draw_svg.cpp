@@ -42,10 +42,20 @@ double text_width(std::string_view text, double size) {
     return width * size;
 }
 
+bool moves_copies(program::ProgramSet const& set) {
+    for (program::Program const& program : set.programs)
+        for (program::Queue const& queue : program.queues)
+            if (queue.kind == program::QueueKind::copy_in ||
+                queue.kind == program::QueueKind::copy_out)
+                return true;
+    return false;
+}
+
 class Picture {
   public:
     explicit Picture(Drawing const& drawing)
-        : drawing_{drawing}, layout_{std::ssize(drawing.set.programs), drawing.courses.size()},
+        : drawing_{drawing}, has_copies_{moves_copies(drawing.set)},
+          layout_{std::ssize(drawing.set.programs), drawing.courses.size(), has_copies_},
           axis_{layout_} {
         EVENER_EXPECT(drawing.courses.size() == 1 || drawing.courses.size() == 2);
         Meetings const meetings = find_meetings(drawing.set);
@@ -83,7 +93,7 @@ class Picture {
             for (std::size_t i = 0; i < program.instructions.size(); ++i) {
                 Facts const facts =
                     facts_of(drawing_.set, program.rank, program.instructions[i].operation);
-                if (facts.paint >= Paint::send || !facts.microbatch.valid())
+                if (!is_computation(facts.paint) || !facts.microbatch.valid())
                     continue;
                 highest = std::max(highest, facts.microbatch.value);
                 for (Measured const& measured : measured_) {
@@ -111,8 +121,12 @@ class Picture {
                 used.insert(facts_of(drawing_.set, program.rank, instruction.operation).paint);
         }
         static constexpr std::string_view names[paint_count] = {
-            "F forward", "B input gradient", "W weight gradient", "B+W backward", "other",
-            "send",      "receive",          "collective"};
+            "F forward",    "B input gradient",
+            "F again",      "W weight gradient",
+            "B+W backward", "other",
+            "send",         "receive",
+            "collective",   "fetch from pinned memory",
+            "evict to it"};
         double x = 8;
         auto const entry = [&](std::string_view colour, std::string_view name) {
             svg_.rect(x, y - 9, 14, 10, colour);
@@ -122,7 +136,8 @@ class Picture {
         for (Paint const paint : used)
             entry(paints[static_cast<std::size_t>(paint)], names[static_cast<std::size_t>(paint)]);
         entry(idle_colour, "idle");
-        entry(exposed_colour, "idle, waits for communication");
+        entry(exposed_colour, has_copies_ ? "idle, waits for communication or copies"
+                                          : "idle, waits for communication");
         bool const critical =
             std::any_of(measured_.begin(), measured_.end(), [](Measured const& measured) {
                 return !measured.course.critical_path.empty();
@@ -177,6 +192,7 @@ class Picture {
     }
 
     Drawing const& drawing_;
+    bool has_copies_;
     Layout layout_;
     Axis axis_;
     std::vector<Measured> measured_;
@@ -191,7 +207,7 @@ std::string tint(Paint paint, std::size_t order, std::size_t count) {
     return lighter(paints[static_cast<std::size_t>(paint)], white);
 }
 
-Layout::Layout(std::int64_t ranks, std::size_t courses) {
+Layout::Layout(std::int64_t ranks, std::size_t courses, bool has_copies) {
     auto const bands = static_cast<double>(ranks) * static_cast<double>(courses);
     auto const set = [&](double compute, double row, int rows, double gap) {
         compute_height = compute;
@@ -209,6 +225,8 @@ Layout::Layout(std::int64_t ranks, std::size_t courses) {
         set(14, 3, 3, 4);
     else if (bands > 10)
         set(20, 4, 3, 6);
+    if (has_copies && message_rows == 3)
+        message_rows = 4;
     finest = std::max(1.0, bands / 128); // keeps the size of the file in bounds
 }
 

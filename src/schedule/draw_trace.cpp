@@ -129,7 +129,9 @@ class Trace {
             name += fmt::format(" {}.{}", facts.chunk.value, facts.microbatch.value);
             add("chunk", facts.chunk.value);
             add("microbatch", facts.microbatch.value);
-            add("sequences", fmt::format("\"{}:{}\"", facts.sequences.begin, facts.sequences.end));
+            if (!facts.sequences.empty())
+                add("sequences",
+                    fmt::format("\"{}:{}\"", facts.sequences.begin, facts.sequences.end));
         }
         if (facts.peer.valid())
             add("peer", facts.peer.value);

@@ -165,6 +165,38 @@ TEST(DrawSvg, DrawsMessagesWhileTheyAreUnderWay) {
     EXPECT_DOUBLE_EQ(receive - send, layout.band_height() + layout.band_gap + layout.row_height);
 }
 
+TEST(DrawSvg, GivesCopiesARowOfTheirOwn) {
+    program::ProgramSet set;
+    set.plan.groups = {{.ranks = {core::RankId{0}}, .shares = {1}, .shard_weights = {1}}};
+    set.plan.chunks = {{core::GroupId{0}, {0, 1}, true}};
+    program::Compute const work{core::ChunkId{0}, {0, 1}, core::MicrobatchId{0}, {0, 1}};
+    program::Program program{core::RankId{0}, {}, {}, {}, 0};
+    program.queues = {{program::QueueKind::copy_in, {}, {}},
+                      {program::QueueKind::compute, {}, {}},
+                      {program::QueueKind::copy_out, {}, {}}};
+    program.instructions = {{program::Fetch{}, core::QueueId{0}, {}, {}},
+                            {program::Recompute{work}, core::QueueId{1}, {}, {}},
+                            {program::Evict{}, core::QueueId{2}, {}, {}}};
+    set.programs = {program};
+    auto const elements =
+        svg_of({set, "", {{"predicted", program::Timeline{{{{0, 1}, {1, 3}, {2, 4}}}}}}, ""});
+    Layout const layout{1, 1, true};
+    Axis const axis{layout, 4};
+    auto const bar = [&](Paint paint, double width, double start, double end) {
+        auto const found = bars(elements, paints[static_cast<std::size_t>(paint)], width);
+        EXPECT_EQ(found.size(), 1U) << paints[static_cast<std::size_t>(paint)];
+        EXPECT_NEAR(found.at(0).begin, axis.x(start), 0.7); // a thin gap may end it
+        EXPECT_NEAR(found.at(0).end, axis.x(end), 0.7);
+        return found.at(0).y;
+    };
+    double const fetch = bar(Paint::fetch, layout.row_height - 1, 0, 1);
+    double const again = bar(Paint::recompute, layout.compute_height, 1, 3);
+    EXPECT_DOUBLE_EQ(bar(Paint::evict, layout.row_height - 1, 2, 4), fetch);
+    EXPECT_DOUBLE_EQ(fetch - again, layout.compute_height / 2 + 3.5 * layout.row_height);
+    for (std::string const name : {"F again", "fetch from pinned memory", "evict to it"})
+        EXPECT_TRUE(has_text(elements, name)) << name;
+}
+
 // F of microbatch 0 on rank 0, then, past the messages, on rank 1.
 TEST(DrawSvg, JoinsTheCriticalPath) {
     program::ProgramSet const set = chain(2, 1);
