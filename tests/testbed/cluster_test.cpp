@@ -117,6 +117,20 @@ TEST_F(Clusters, GoWithTheirOwner) {
     EXPECT_EQ(processes_of(space), 0);
 }
 
+TEST_F(Clusters, HaveSitesThatShareNoFolder) {
+    support::TemporaryFolder const folder{"sites"};
+    std::string const file = folder / "file";
+    Cluster const cluster{"sites", {"a:2", "b:1"}};
+    cluster.expect({"on-host", "b1", "echo of all >" + file});
+    EXPECT_EQ(cluster.expect({"on-host", "a1", "cat", file}), "of all\n");
+    cluster.expect({"site-own", "a", folder.path().string()});
+    EXPECT_EQ(cluster.script({"on-host", "a1", "cat", file}).exit_code, 1);
+    cluster.expect({"on-host", "a2", "echo of a >" + file});
+    EXPECT_EQ(cluster.expect({"on-host", "a1", "cat", file}), "of a\n");
+    EXPECT_EQ(cluster.expect({"on-host", "b1", "cat", file}), "of all\n");
+    EXPECT_EQ(text_of(file), "of all\n");
+}
+
 TEST_F(Clusters, HaveHostsThatAreSlowAndSmall) {
     if (std::string const lacks = missing({"limits"}); !lacks.empty())
         GTEST_SKIP() << lacks;
