@@ -37,12 +37,14 @@ std::string kinds_text(program::Group const& group) {
                        cpus > 0 ? fmt::format("{} CPU", cpus) : "");
 }
 
-std::string offload_text(program::Offload const& offload) {
+/// Of a group of CPUs alone nothing leaves.
+std::string offload_text(program::Group const& group) {
     std::string text;
-    for (auto const& [on, name] :
-         {std::pair{offload.parameters, "parameters"}, std::pair{offload.optimizer, "optimizer"},
-          std::pair{offload.activations, "activations"}})
-        if (on)
+    bool const gpu = std::count(group.own_memory.begin(), group.own_memory.end(), true) > 0;
+    for (auto const& [on, name] : {std::pair{group.offload.parameters, "parameters"},
+                                   std::pair{group.offload.optimizer, "optimizer"},
+                                   std::pair{group.offload.activations, "activations"}})
+        if (on && gpu)
             text += fmt::format("{}{}", text.empty() ? "" : ", ", name);
     return text.empty() ? "-" : text;
 }
@@ -81,7 +83,7 @@ std::string plan_table(program::Plan const& plan, model::Model const& model) {
                                        [](program::Chunk const& chunk) { return chunk.recompute; });
     bool const offload =
         std::any_of(plan.groups.begin(), plan.groups.end(),
-                    [](program::Group const& group) { return group.offload.any(); });
+                    [](program::Group const& group) { return offload_text(group) != "-"; });
     auto const add_line = [&](auto const& group, std::string const& ranks, std::string const& kinds,
                               std::string const& layers, std::string const& shares,
                               std::string_view compute, std::string const& levers) {
@@ -96,7 +98,7 @@ std::string plan_table(program::Plan const& plan, model::Model const& model) {
         if (recompute)
             levers += fmt::format(" {:<9}", chunk.recompute ? "yes" : "no");
         if (offload)
-            levers += " " + offload_text(group.offload);
+            levers += " " + offload_text(group);
         add_line(chunk.group.value, rank_list(group.ranks), kinds_text(group),
                  layer_text(model, chunk.layers),
                  fmt::format("{:g}{}", fmt::join(group.shares, ":"),

@@ -122,6 +122,20 @@ TEST_F(CommandLine, PrintsAConfigThatParsesBackToItself) {
     EXPECT_TRUE(has(io::read_file(job.run.out + "/plan.toml"), "[[plan.groups]]"));
 }
 
+TEST_F(CommandLine, ChecksTheJobsToCopy) {
+    int jobs = 0;
+    for (auto const& entry :
+         std::filesystem::directory_iterator{support::source_root() / "inputs"}) {
+        if (entry.path().extension() != ".toml")
+            continue;
+        auto const result = evener({"check", entry.path().string()});
+        EXPECT_EQ(result.exit_code, 0) << result.errors;
+        EXPECT_TRUE(has(result.output, ": fine")) << result.output;
+        ++jobs;
+    }
+    EXPECT_GE(jobs, 3);
+}
+
 TEST_F(CommandLine, PlansWithoutMpirun) {
     trained();
     auto const result = evener({"plan", "run.toml", "--ranks", "3"});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What users see of GPUs: who computes on one, what is refused and why.
 #include "io/files.hpp"
+#include "job/parse.hpp"
 #include "support/paths.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -187,6 +188,32 @@ TEST_F(GpuRuns, AProfileHasTheCopiesOfGpusAndThePlanSaysWhatIsOffloaded) {
     for (std::string const part : {"1 GPU, 1 CPU", "yes       parameters, optimizer, activations",
                                    "pinned memory of each", " behind computations"})
         EXPECT_EQ(count(trained.errors, part), 1) << part << "\n" << trained.errors;
+}
+
+/// The job to copy, with a small model: on two GPUs and two CPUs, and the same file on CPUs alone.
+TEST_F(GpuRuns, TheMixedExampleTrainsWithAndWithoutGpus) {
+    job::Job example = job::parse_job((support::source_root() / "inputs" / "mixed.toml").string());
+    job::Job const small = job("mixed-gpu", job::Devices::automatic);
+    example.model.preset = job::Preset::none;
+    for (auto const member : {&job::Model::vocabulary, &job::Model::hidden_size, &job::Model::heads,
+                              &job::Model::kv_heads, &job::Model::head_size, &job::Model::ffn_size,
+                              &job::Model::sequence_length})
+        example.model.*member = small.model.*member;
+    example.data = small.data;
+    example.precision = small.precision;
+    example.train.steps = 2;
+    example.optimizer.warmup_steps = 0;
+    example.optimizer.decay_steps = 2;
+    example.run = small.run;
+    auto const mixed = train(example, {.ranks = 4, .environment = fake_gpus(2)});
+    ASSERT_EQ(mixed.exit_code, 0) << mixed.errors;
+    for (std::string const kinds : {" 1 CPU        ", " 1 GPU        ", " 1 GPU, 1 CPU "})
+        EXPECT_EQ(count(mixed.errors, kinds), 2) << kinds << "\n" << mixed.errors; // a line a chunk
+    example.run.out = (folder_ / "mixed-cpu").string();
+    auto const alone = train(example, {.ranks = 4});
+    ASSERT_EQ(alone.exit_code, 0) << alone.errors;
+    EXPECT_EQ(count(alone.errors, "offload has no effect"), 1) << alone.errors;
+    expect_equal_losses("mixed-cpu", "mixed-gpu");
 }
 
 TEST_F(GpuRuns, TheExecutableNeedsNoCudaLibrary) {
