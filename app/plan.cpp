@@ -39,6 +39,31 @@ std::vector<RankFacts> measured_facts(device::Device const& device, job::Job con
     return std::vector<RankFacts>(static_cast<std::size_t>(plan.rank_count()), facts);
 }
 
+/// A profile says which ranks have a GPU. Only of those that this process has, too, it is known how much
+/// memory they have left.
+void take_devices(planner::Profile const& profile, program::Plan& plan,
+                  std::vector<RankFacts>& ranks) {
+    for (program::Group& group : plan.groups)
+        for (std::size_t member = 0; member < group.ranks.size(); ++member) {
+            std::size_t const rank = group.ranks[member].index();
+            bool const gpu = profile.ranks[rank].copies.has_value();
+            group.own_memory[member] = gpu;
+            ranks[rank].own_memory = ranks[rank].own_memory && gpu;
+        }
+}
+
+/// What the plan takes for granted about the ranks' devices, where that matters.
+std::string assumed_devices(program::Plan const& plan, bool profiled) {
+    std::string_view const source = profiled ? "the profile" : "this process";
+    if (offloads_in_vain(plan))
+        return fmt::format("ranks without GPUs assumed, as in {}: offload has no effect\n", source);
+    for (program::Group const& group : plan.groups)
+        for (bool const gpu : group.own_memory)
+            if (gpu)
+                return fmt::format("GPUs in the ranks assumed as in {}\n", source);
+    return "";
+}
+
 void draw_prediction(job::Job const& job, model::Model const& model, program::ProgramSet const& set,
                      planner::Profile const& profile, PictureFiles const& files) {
     schedule::Simulation const run = predict(set, model, profile);
@@ -67,7 +92,7 @@ core::ExitCode plan(JobOptions const& options) {
     facts.own_memory = device->has_own_memory();
     facts.device_bytes = facts.own_memory ? device->free_bytes() : 0;
     facts.gflops[1] = device->supports(core::DType::bfloat16) ? 1 : 0; // equal: auto is float32
-    std::vector<RankFacts> const ranks(static_cast<std::size_t>(rank_count(job, options)), facts);
+    std::vector<RankFacts> ranks(static_cast<std::size_t>(rank_count(job, options)), facts);
     if (job.precision.compute == job::Compute::automatic)
         fmt::print("'precision.compute' is \"auto\": float32 assumed; train measures, and may take "
                    "bfloat16\n");
@@ -82,8 +107,6 @@ core::ExitCode plan(JobOptions const& options) {
     }
     program::Plan plan = runtime::plan_of(job, automatic_types(ranks), own_memories(ranks));
     check_plan(plan, model, ranks);
-    if (offloads_in_vain(plan))
-        fmt::print("no GPU in any rank assumed, as in this process: offload has no effect there\n");
     planner::Profile profile =
         choose_profile(job, plan, model, measured_facts(*device, job, model, plan));
     if (job.plan.profile.empty()) {
@@ -91,7 +114,10 @@ core::ExitCode plan(JobOptions const& options) {
         if (device->has_own_memory())
             for (planner::RankProfile& rank : profile.ranks)
                 rank.copies = cluster::measure_copies(*device);
+    } else {
+        take_devices(profile, plan, ranks);
     }
+    fmt::print("{}", assumed_devices(plan, !job.plan.profile.empty()));
     plan = with_best_deals(std::move(plan), model, profile);
     job::Plan const words = runtime::plan_words(plan, job.plan);
     for (std::size_t g = 0; g < words.groups.size(); ++g)

@@ -96,7 +96,7 @@ std::string plan_table(program::Plan const& plan, model::Model const& model) {
         program::Group const& group = plan.groups[chunk.group.index()];
         std::string levers;
         if (recompute)
-            levers += fmt::format(" {:<9}", chunk.recompute ? "yes" : "no");
+            levers += fmt::format(" {:<{}}", chunk.recompute ? "yes" : "no", offload ? 9 : 0);
         if (offload)
             levers += " " + offload_text(group);
         add_line(chunk.group.value, rank_list(group.ranks), kinds_text(group),

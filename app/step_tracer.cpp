@@ -40,6 +40,8 @@ void StepTracer::after_pass(std::int64_t step) {
     if (traced(step + 1)) {
         profile_ = planner::measured_profile({{session_.sets(), {measured}}}, session_.model(),
                                              initial_.network);
+        for (std::size_t r = 0; r < profile_.ranks.size(); ++r)
+            profile_.ranks[r].copies = initial_.ranks[r].copies; // which a step does not show apart
         profile_.source = fmt::format("layer times of step {}", step);
     }
 }

@@ -12,6 +12,7 @@
 //   nvbandwidth commonly show of the 31.5 GB/s of 16 lanes of PCIe 4; 10 us to start a copy
 // - 1300 GB/s of device memory (an A100's 1555 GB/s less what streaming kernels leave unused): an
 //   update moves 30 bytes per parameter, the norm of a gradient 4
+// - 64 MiB of workspace of the libraries; none of the context
 // - 12.5 GB/s and 10 us between any two GPUs (a 100 Gb/s network, staged through host memory)
 #include "planner/profile.hpp"
 #include "program/placement.hpp"
