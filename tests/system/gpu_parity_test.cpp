@@ -17,7 +17,8 @@ namespace evener::system_test {
 namespace {
 
 /// With fewer GPUs than ranks the first ranks take them, the others compute on the CPU.
-void run_case(std::uint64_t seed, ParityCase const& c, std::int64_t gpus) {
+/// `direct_jobs` counts the jobs with a group that reduces among its GPUs.
+void run_case(std::uint64_t seed, ParityCase const& c, std::int64_t gpus, int& direct_jobs) {
     SCOPED_TRACE(fmt::format("EVENER_TEST_SEED={}", seed));
     support::TemporaryFolder const folder{"gpu-parity"};
     auto const tokens = folder / "tokens.bin";
@@ -42,6 +43,7 @@ void run_case(std::uint64_t seed, ParityCase const& c, std::int64_t gpus) {
     auto const second = train(several, options);
     ASSERT_EQ(second.exit_code, 0) << second.errors;
     EXPECT_NE(second.errors.find("host CPU as GPU"), std::string::npos) << second.errors;
+    direct_jobs += second.errors.find(": among its GPUs (NCCL ") != std::string::npos;
     expect_equal_losses(folder / "one", folder / "several");
     auto const gradients = [&](char const* name) {
         return tensors(step_folder(folder / name, 1), "gradients");
@@ -72,25 +74,29 @@ TEST(GpuParity, RandomPlansOnGpusTrainTheModelThatOneCpuRankTrains) {
     int plans = 0;
     int mixed_jobs = 0;
     int mixed_groups = 0;
+    int direct_jobs = 0;
     for (std::uint64_t const seed : support::seeds("gpu_parity", 50)) {
         ParityCase const c = random_parity_case(seed);
         support::Random random{seed ^ 0x6770};
         std::int64_t const ranks = c.plan.rank_count();
         std::int64_t const gpus = random.chance(40) ? ranks : random.integer(1, ranks - 1);
-        run_case(seed, c, gpus);
+        run_case(seed, c, gpus, direct_jobs);
         if (HasFatalFailure())
             return;
         ++plans;
         mixed_jobs += gpus < ranks;
         mixed_groups += has_mixed_group(c.plan, gpus);
     }
-    fmt::print("{} plans: {} with GPU and CPU ranks, {} with both in one group\n", plans,
-               mixed_jobs, mixed_groups);
+    fmt::print(
+        "{} plans: {} with GPU and CPU ranks, {} with both in one group, {} with a group that "
+        "reduces among its GPUs\n",
+        plans, mixed_jobs, mixed_groups, direct_jobs);
     if (plans < 50)
         return; // too few to speak of shares
     EXPECT_GE(plans - mixed_jobs, 10);
     EXPECT_GE(mixed_jobs, 15);
     EXPECT_GE(mixed_groups, 10);
+    EXPECT_GE(direct_jobs, 10);
 }
 
 /// What of the three levers a plan pulls, at random.
