@@ -12,6 +12,7 @@
 #include "schedule/residences.hpp"
 
 #include <functional>
+#include <map>
 #include <set>
 #include <tuple>
 

@@ -54,8 +54,6 @@ class RankLowering {
         workspace_ = build_.add_buffer({.kind = BufferKind::workspace});
         buckets_.gather();
         for (std::size_t i = 0; i < items_.size(); ++i) {
-            if (i == 0)
-                fetch_kept(0);
             buckets_.before_item(i);
             fetch_kept(i + 1);
             for (std::size_t j = i + 2; j <= i + inputs_ahead && j < items_.size(); ++j)
