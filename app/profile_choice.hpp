@@ -10,8 +10,8 @@
 namespace evener::app {
 
 /// The job's `plan.profile`, or an estimate from FLOPs and the ranks' matrix rates, with links and
-/// copies that take no time. Throws core::ConfigError when the file cannot be read or is for another model or
-/// number of ranks.
+/// copies that take no time. Throws core::ConfigError when the file cannot be read or is for another
+/// model or number of ranks.
 planner::Profile choose_profile(job::Job const& job, program::Plan const& plan,
                                 model::Model const& model, std::vector<RankFacts> const& ranks);
 

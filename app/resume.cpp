@@ -119,7 +119,8 @@ bool same_chunks(job::Plan const& stored, job::Plan const& plan) {
            (stored.chunks_per_group == 1 || stored.placement == plan.placement);
 }
 
-/// As many groups, and the same but for what the job leaves to measurement: compute types, and deals.
+/// The same groups, of which there are as many, but for what the job leaves to measurement: compute
+/// types, and deals.
 bool same_groups(job::Plan const& stored, job::Job const& job) {
     std::vector<job::Group> groups = stored.groups;
     std::int64_t const microbatches = core::div_up(job.train.batch_size, job.train.microbatch_size);

@@ -16,8 +16,8 @@ namespace evener::cluster {
 /// events after a copy that is not. The device must have a memory of its own and a little of it left.
 program::CopyRates measure_copies(device::Device const& device);
 
-/// Of every rank whose device has a memory of its own; all of them copy at once, as devices that share
-/// a link or the host's memory do in training. Collective; the same on every rank.
+/// Of every rank whose device has a memory of its own; all of them copy at once, as devices that
+/// share a link or the host's memory do in training. Collective; the same on every rank.
 std::vector<std::optional<program::CopyRates>> measure_copies(comm::Communicator const& world,
                                                               device::Device const& device);
 

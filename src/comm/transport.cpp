@@ -328,8 +328,8 @@ void Transport::Impl::run_pass() {
     runners_.clear();
 }
 
-/// A group of devices is asked for errors as long as the other thread enqueues: a device that waits for
-/// a member that is gone may hold it up in any call.
+/// A group of devices is asked for errors as long as the other thread enqueues: a device that waits
+/// for a member that is gone may hold it up in any call.
 bool Transport::Impl::watches_group() const {
     return copies_ != nullptr && copies_->watches_group();
 }

@@ -2,7 +2,8 @@
 #pragma once
 
 // What a plan's work costs in time: seconds of computations by rank and chunk, copies between a
-// device and pinned memory, and the network between ranks. Measured by a calibration or estimated; never taken from the run they predict.
+// device and pinned memory, and the network between ranks. Measured by a calibration or estimated;
+// never taken from the run they predict.
 
 #include "program/program.hpp"
 #include "program/schedule.hpp"

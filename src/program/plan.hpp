@@ -68,8 +68,8 @@ struct Plan {
     std::string schedule = "1f1b";
     bool split_backward = false;      ///< BackwardInput and BackwardWeight apart
     std::int64_t receive_buffers = 0; ///< per link direction; 0 = lowering decides
-    /// Updates follow the reduction of their gradient and wait for no norm: gradients are freed early.
-    /// Only where nothing is clipped and nothing skipped for a gradient that is not finite.
+    /// Updates follow the reduction of their gradient and wait for no norm: gradients are freed
+    /// early. Only where nothing is clipped and nothing skipped for a gradient that is not finite.
     bool interleaved_updates = false;
     std::vector<core::DType> boundary_types; ///< wire type after chunk c, for c < chunks - 1
 

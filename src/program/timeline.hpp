@@ -34,8 +34,8 @@ struct MemoryPoint {
     friend bool operator==(MemoryPoint const&, MemoryPoint const&) = default;
 };
 
-/// Bytes in use in one of a rank's memories over the pass: a step function, one point per change, ascending.
-/// Persistent buffers, and the receive and send buffers, count from start to end; others from the
+/// Bytes in use in one of a rank's memories over the pass: a step function, one point per change,
+/// ascending. Persistent buffers, and the receive and send buffers, count from start to end; others from the
 /// start of the instruction that writes them to the end of their last use.
 std::vector<MemoryPoint> memory_over_time(Program const& program, std::vector<Span> const& spans,
                                           Memory memory = Memory::device);

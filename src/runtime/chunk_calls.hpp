@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Kernel calls of Forward, Recompute and the Backward kinds: the operations that the layers list, with their
-// areas resolved to addresses, and the copies between the chunk and its messages.
+// Kernel calls of Forward, Recompute and the Backward kinds: the operations that the layers list,
+// with their areas resolved to addresses, and the copies between the chunk and its messages.
 
 #include "runtime/executable.hpp"
 #include "runtime/memory_map.hpp"

@@ -13,8 +13,8 @@ namespace evener::runtime {
 model::ModelConfig model_config(job::Model const& model);
 
 /// The plan of a job with groups. `automatic` gives the compute type of a rank where the job leaves
-/// it open; a group takes float32 when its ranks differ. `own_memory`: by rank, whether its device has
-/// a memory of its own, which is where offload takes effect; empty = none has.
+/// it open; a group takes float32 when its ranks differ. `own_memory`: by rank, whether its device
+/// has a memory of its own, which is where offload takes effect; empty = none has.
 program::Plan plan_of(job::Job const& job, std::vector<core::DType> const& automatic,
                       std::vector<bool> const& own_memory = {});
 

@@ -3,7 +3,8 @@
 
 // Small random models and plans that differ in everything a plan can say: groups of different
 // sizes, zero shares, owners of shards without work, dealt microbatches, tied weights, mixed types,
-// microbatches that do not divide the batch, explicit deals. The same seed gives the same case on every machine.
+// microbatches that do not divide the batch, explicit deals. The same seed gives the same case on
+// every machine.
 
 #include "model/config.hpp"
 #include "program/plan.hpp"
