@@ -39,6 +39,14 @@ class GpuRuns : public testing::Test {
 
     std::int64_t layers() const { return 2 + 2 * config_.decoder_layers; }
 
+    void make_large() {
+        config_.decoder_layers = 8;
+        config_.hidden_size = 64;
+        config_.head_size = 32;
+        config_.ffn_size = 160;
+        config_.sequence_length = 24;
+    }
+
     void expect_equal_losses(std::string const& a, std::string const& b) const {
         auto const expected = metrics(folder_ / a, "loss");
         auto const found = metrics(folder_ / b, "loss");
@@ -267,6 +275,70 @@ TEST_F(GpuRuns, WithoutAPluginGpusAreAnErrorUnlessTheJobWantsTheCpu) {
         << refused.errors;
     auto const without = train(job("without", job::Devices::cpu), {.environment = environment});
     EXPECT_EQ(without.exit_code, 0) << without.errors;
+}
+
+/// One group of one rank with a chunk per decoder layer, embedding or head, all levers pulled or
+/// none.
+job::Job in_chunks(job::Job job, bool levers) {
+    program::Plan plan;
+    plan.batch_size = job.train.batch_size;
+    plan.microbatch_size = job.train.microbatch_size;
+    plan.schedule = "breadth_first";
+    plan.groups.push_back({.ranks = {core::RankId{0}}, .shares = {1}, .shard_weights = {1}});
+    plan.groups[0].offload = {levers, levers, levers};
+    for (std::int64_t layer = 0; layer < 2 + 2 * job.model.layers; ++layer)
+        plan.chunks.push_back({core::GroupId{0}, {layer, layer + 1}, levers});
+    plan.interleaved_updates = levers;
+    job.optimizer.clip_norm = 0;
+    job.train.on_nonfinite = job::OnNonfinite::report;
+    return with_plan(job, plan);
+}
+
+/// MiB of rank 0's arena, from the words that refuse it.
+double mebibytes_asked_for(std::string const& errors) {
+    std::string const words = "rank 0 needs ";
+    auto const at = errors.find(words);
+    return at == std::string::npos ? 0 : std::stod(errors.substr(at + words.size()));
+}
+
+// Parameters, optimizer state and activations need 2.5 times what the device has.
+TEST_F(GpuRuns, OffloadTrainsWhatTheDeviceCannotHold) {
+    make_large();
+    job::Job big = job("big", job::Devices::gpu, 2);
+    big.optimizer.kind = job::OptimizerKind::adamw;
+    big.optimizer.learning_rate = 0.01;
+    constexpr int free_mib = 4; // the fake context takes 16
+    auto environment = fake_gpus(1);
+    environment.push_back(fmt::format("EVENER_HOSTCUDA_MEMORY_MIB={}", 16 + free_mib));
+    auto const refused = train(in_chunks(big, false), {.environment = environment});
+    EXPECT_EQ(refused.exit_code, 2) << refused.errors;
+    EXPECT_GE(mebibytes_asked_for(refused.errors), 2.5 * free_mib) << refused.errors;
+    EXPECT_NE(refused.errors.find(fmt::format("MiB (it may have {}.0): weights ", free_mib)),
+              std::string::npos)
+        << refused.errors;
+    EXPECT_TRUE(metrics(folder_ / "big", "loss").empty());
+
+    auto const offloaded = train(in_chunks(big, true), {.environment = environment});
+    ASSERT_EQ(offloaded.exit_code, 0) << offloaded.errors;
+    job::Job cpu = in_chunks(big, false);
+    cpu.run.out = (folder_ / "cpu").string();
+    cpu.run.devices = job::Devices::cpu;
+    ASSERT_EQ(train(cpu).exit_code, 0);
+    expect_equal_losses("cpu", "big");
+}
+
+TEST_F(GpuRuns, PinnedMemoryThatTheSystemRefusesIsSaidWithTheLimits) {
+    make_large();
+    job::Job pinned = in_chunks(job("pinned", job::Devices::gpu), true);
+    auto environment = fake_gpus(1);
+    environment.emplace_back("EVENER_HOSTCUDA_PINNED_MIB=2");
+    auto const result = train(pinned, {.environment = environment});
+    EXPECT_EQ(result.exit_code, 3) << result.errors;
+    for (char const* const part :
+         {"rank 0 cannot have ", " MiB of pinned host memory, ", " MiB for what is offloaded, ",
+          "cudaErrorMemoryAllocation", "the lock limit 'ulimit -l' is ", "the node has ",
+          "raise the limit, offload less, or use more ranks or nodes"})
+        EXPECT_NE(result.errors.find(part), std::string::npos) << part << "\n" << result.errors;
 }
 
 TEST_F(GpuRuns, AnArenaThatTheDeviceCannotHoldIsRefusedWithTheNumbers) {

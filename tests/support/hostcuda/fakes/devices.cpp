@@ -56,6 +56,12 @@ std::size_t memory_bytes() {
     return bytes;
 }
 
+std::size_t pinned_limit() {
+    static auto const bytes =
+        static_cast<std::size_t>(number("EVENER_HOSTCUDA_PINNED_MIB", 1 << 20)) << 20;
+    return bytes;
+}
+
 int& current_device() {
     static thread_local int device = 0;
     return device;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 
 namespace evener::hostcuda {
@@ -23,7 +24,9 @@ constexpr std::size_t alignment = 256;
 struct Memory {
     std::map<std::byte const*, Allocation> allocations; ///< by first address
     std::map<int, std::size_t> used;                    ///< by device
-    std::map<int, int> accesses;                        ///< open DeviceMemoryAccess by device
+    std::map<int, std::size_t> peak;                    ///< by device, without the context
+    std::size_t pinned = 0;
+    std::map<int, int> accesses; ///< open DeviceMemoryAccess by device
 };
 
 Memory& memory() {
@@ -109,8 +112,27 @@ std::size_t used_bytes(int device) {
 
 namespace {
 
+/// What the program has of a device. A new peak is written down where a test asks for it; it starts
+/// anew when the program had nothing.
+void count_used(int device, std::size_t bytes) {
+    std::size_t& used = memory().used[device];
+    std::size_t& peak = memory().peak[device];
+    if (used == context_bytes)
+        peak = 0;
+    used += bytes;
+    char const* const folder = std::getenv("EVENER_HOSTCUDA_PEAKS");
+    if (used - context_bytes <= peak || !folder || !*folder)
+        return;
+    peak = used - context_bytes;
+    std::ofstream{std::string{folder} + "/device-" + std::to_string(device)} << peak << '\n';
+}
+
 void* allocate(std::size_t bytes, bool host) {
     int const device = current_device();
+    if (host && bytes > pinned_limit() - memory().pinned)
+        refuse_call(cudaErrorMemoryAllocation,
+                    std::to_string(bytes) + " pinned bytes are asked for, " +
+                        std::to_string(pinned_limit() - memory().pinned) + " can be locked");
     if (!host && bytes > memory_bytes() - used_bytes(device))
         refuse_call(cudaErrorMemoryAllocation,
                     std::to_string(bytes) + " bytes are asked for, " +
@@ -119,8 +141,10 @@ void* allocate(std::size_t bytes, bool host) {
     if (!map_memory(allocation))
         refuse_call(cudaErrorMemoryAllocation, "the host has no memory left");
     std::memset(allocation.begin, poison, bytes);
-    if (!host)
-        memory().used[device] += bytes;
+    if (host)
+        memory().pinned += bytes;
+    else
+        count_used(device, bytes);
     memory().allocations[allocation.begin] = allocation;
     if (memory().accesses[device] == 0)
         allow(allocation, false);
@@ -137,8 +161,7 @@ void release_memory(void* address, bool host) {
     finish_device(allocation.device);
     allow(allocation, true);
     allocations.erase(allocation.begin);
-    if (!host)
-        memory().used[allocation.device] -= allocation.bytes;
+    (host ? memory().pinned : memory().used[allocation.device]) -= allocation.bytes;
     unmap_memory(allocation);
 }
 

@@ -144,9 +144,11 @@ class DeviceMemoryAccess {
     int device_;
 };
 
-/// Devices: EVENER_HOSTCUDA_DEVICES, EVENER_HOSTCUDA_MEMORY_MIB.
+/// Devices: EVENER_HOSTCUDA_DEVICES, EVENER_HOSTCUDA_MEMORY_MIB, EVENER_HOSTCUDA_PINNED_MIB.
 int device_count();
 std::size_t memory_bytes();
+/// Pinned bytes that a process can have.
+std::size_t pinned_limit();
 std::size_t used_bytes(int device);
 /// Of the calling thread.
 int& current_device();
