@@ -171,11 +171,15 @@ std::string memory_table(program::ProgramSet const& set, std::vector<OtherMemory
     std::size_t const ranks = set.programs.size();
     std::vector<Column> columns = memory_columns(set, program::Memory::device);
     if (!other.empty()) {
-        Column snapshot{"snapshot", {}}, outside{"outside", {}};
+        Column staging{"staging", {}}, snapshot{"snapshot", {}}, outside{"outside", {}};
         for (OtherMemory const& beside : other) {
+            staging.bytes.push_back(beside.staging);
             snapshot.bytes.push_back(beside.snapshot);
             outside.bytes.push_back(beside.outside);
         }
+        if (std::any_of(staging.bytes.begin(), staging.bytes.end(),
+                        [](std::int64_t bytes) { return bytes > 0; }))
+            columns.push_back(std::move(staging));
         columns.push_back(std::move(snapshot));
         columns.push_back(std::move(outside));
     }

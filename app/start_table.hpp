@@ -18,6 +18,7 @@ std::string plan_table(program::Plan const& plan, model::Model const& model);
 /// What a rank holds beside its arena, in bytes.
 struct OtherMemory {
     std::int64_t snapshot = 0; ///< its part of the node's snapshot for checkpoints
+    std::int64_t staging = 0;  ///< pinned, but for what is offloaded: messages, tokens, numbers
     std::int64_t outside =
         0; ///< libraries and MPI, measured before the arena was made; 0 = unknown
 };

@@ -48,12 +48,24 @@ double working_gflops(program::Plan const& plan, std::vector<double> const& rate
     return sum;
 }
 
+/// Pinned memory of this rank; none without a GPU.
+runtime::PinnedNeeds pinned_needs(Engine const& engine, Programs const& programs,
+                                  model::Model const& model, core::RankId rank,
+                                  DeviceRoutes const& routes) {
+    program::ProgramSet const* const sets[] = {&*programs.train, &programs.evaluate};
+    runtime::DeviceExchange const exchange = routes.exchange();
+    if (!engine.device->has_own_memory())
+        return {};
+    return runtime::pinned_needs(
+        {.sets = sets, .rank = rank, .model = model, .exchange = exchange, .own_memory = true});
+}
+
 /// Of the node's memory; a GPU's arena is in its own.
-std::int64_t arena_bytes(Engine const& engine, Programs const& programs, std::size_t rank) {
+std::int64_t arena_bytes(Engine const& engine, Programs const& programs, core::RankId rank) {
     if (engine.device->has_own_memory())
         return 0;
-    return std::max(programs.train->programs[rank].arena_bytes,
-                    programs.evaluate.programs[rank].arena_bytes);
+    return std::max(programs.train->programs[rank.index()].arena_bytes,
+                    programs.evaluate.programs[rank.index()].arena_bytes);
 }
 
 /// This rank's part of the node's snapshot for checkpoints; a rank alone on its node needs none.
@@ -70,6 +82,7 @@ std::int64_t snapshot_bytes(comm::MpiSession const& mpi, Programs const& program
 struct StartLines {
     std::string routes;
     std::string prediction;
+    std::int64_t staging = 0; ///< of OtherMemory
 };
 
 /// Collective.
@@ -78,6 +91,7 @@ void print_start(comm::MpiSession const& mpi, Engine const& engine, Programs con
     OtherMemory mine;
     mine.outside = cluster::resident_bytes();
     mine.snapshot = snapshot_bytes(mpi, programs, moments);
+    mine.staging = lines.staging;
     std::vector<OtherMemory> other;
     for (auto const& rank :
          comm::all_gather_values(mpi.world(), std::span<OtherMemory const>{&mine, 1}))
@@ -132,8 +146,11 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
         make_schedule(mpi, job.plan, plan, model, lowering, resume.schedule_csv);
     Programs programs = make_programs(plan, model, &schedule, lowering);
     DeviceRoutes const routes = choose_device_routes(mpi, engine, job.run, plan);
+    core::RankId const rank{mpi.rank()};
+    runtime::PinnedNeeds const pinned = pinned_needs(engine, programs, model, rank, routes);
     print_start(mpi, engine, programs, model, lowering.moments,
-                {routes_table(routes, engine), prediction_line(*programs.train, model, profile)});
+                {routes_table(routes, engine), prediction_line(*programs.train, model, profile),
+                 pinned.total() - pinned.homes});
     std::string const job_toml = job::print_job(job);
     std::string const plan_toml = job::print_plan(job.plan);
     std::string const schedule_csv = program::print_schedule(schedule);
@@ -145,19 +162,18 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
 
     comm::Transport transport{mpi.world().get(), comm::TransportOptions::from_environment()};
     require_tags(transport, plan);
-    require_node_memory(mpi, arena_bytes(engine, programs, static_cast<std::size_t>(mpi.rank())) +
+    require_node_memory(mpi, arena_bytes(engine, programs, rank) + pinned.total() +
                                  snapshot_bytes(mpi, programs, lowering.moments));
     std::unique_ptr<runtime::Session> session;
     together(mpi, true, [&] {
         session.reset(new runtime::Session{
-            {.rank = core::RankId{mpi.rank()},
+            {.rank = rank,
              .model = model,
              .cache = *engine.cache,
              .transport = transport,
              .train = std::move(programs.train),
              .evaluate = std::move(programs.evaluate),
-             .device_workspace_bytes =
-                 programs.device_workspace_bytes[static_cast<std::size_t>(mpi.rank())],
+             .device_workspace_bytes = programs.device_workspace_bytes[rank.index()],
              .arena = {engine.device->threads()},
              .adamw = has_adamw(job),
              .keep_gradients = !job.log.gradients.empty(),

@@ -39,14 +39,26 @@ program::CopyRate rate_of(device::Device const& device, kernels::StreamKind stre
     return {std::max(0.0, small - seconds_per_byte * small_bytes), seconds_per_byte};
 }
 
+/// Less where the system locks no more: what the job needs is refused later, with the numbers.
+device::Allocation pinned_memory(device::Device const& device, std::int64_t bytes) {
+    for (;; bytes /= 2) {
+        try {
+            return device::Allocation::shared(device, bytes);
+        } catch (core::DeviceError const&) {
+            if (bytes / 2 < 2 * small_bytes)
+                throw;
+        }
+    }
+}
+
 } // namespace
 
 program::CopyRates measure_copies(device::Device const& device) {
     EVENER_EXPECT(device.has_own_memory());
-    std::int64_t const bytes =
-        std::clamp(device.free_bytes() / 8, 2 * small_bytes, most_bytes) / 4096 * 4096;
+    device::Allocation const pinned = pinned_memory(
+        device, std::clamp(device.free_bytes() / 8, 2 * small_bytes, most_bytes) / 4096 * 4096);
+    std::int64_t const bytes = pinned.size();
     device::Allocation const own = device::Allocation::on_device(device, bytes);
-    device::Allocation const pinned = device::Allocation::shared(device, bytes);
     return {rate_of(device, kernels::StreamKind::copy_in, own.data(), pinned.data(), bytes),
             rate_of(device, kernels::StreamKind::copy_out, pinned.data(), own.data(), bytes)};
 }
