@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program/placement.hpp"
 
+#include <algorithm>
+
 namespace evener::program {
 
 std::vector<core::GroupId> placed_groups(Placement placement, std::int64_t groups,
@@ -40,7 +42,10 @@ bool is_placed(Plan const& plan, Placement placement, std::int64_t chunks_per_gr
     std::vector<std::int64_t> layers(plan.groups.size());
     for (Chunk const& chunk : plan.chunks)
         layers[chunk.group.index()] += chunk.layers.size();
-    return place(placement, layers, chunks_per_group) == plan.chunks;
+    std::vector<Chunk> const placed = place(placement, layers, chunks_per_group);
+    return std::equal(
+        placed.begin(), placed.end(), plan.chunks.begin(), plan.chunks.end(),
+        [](Chunk const& a, Chunk const& b) { return a.group == b.group && a.layers == b.layers; });
 }
 
 } // namespace evener::program

@@ -28,7 +28,8 @@ std::vector<Chunk> make_chunks(std::vector<core::GroupId> const& groups,
 std::vector<Chunk> place(Placement placement, std::vector<std::int64_t> const& group_layers,
                          std::int64_t chunks_per_group);
 
-/// Whether the plan's chunks are what place() makes of the layers that its groups hold.
+/// Whether the plan's chunks are what place() makes of the layers that its groups hold, recomputed or
+/// not.
 bool is_placed(Plan const& plan, Placement placement, std::int64_t chunks_per_group);
 
 } // namespace evener::program

@@ -58,6 +58,12 @@ TEST(PlanConversion, GivesBackEveryPlan) {
         if (listed) {
             EXPECT_FALSE(job.plan.chunks.empty());
         }
+        for (program::Chunk& chunk : plan.chunks)
+            chunk.recompute = true; // all alike: a key of the plan says it
+        if (!listed && job.plan.chunks.empty()) {
+            EXPECT_TRUE(plan_words(plan, {}).chunks.empty());
+            EXPECT_TRUE(plan_words(plan, {}).recompute);
+        }
         ++forms[!job.plan.chunks.empty()                  ? "listed"
                 : job.plan.chunks_per_group == 1          ? "single"
                 : job.plan.placement == job::Placement::v ? "v"

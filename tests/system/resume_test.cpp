@@ -183,6 +183,27 @@ TEST_F(Resume, GoesOnWithTheChunksTheDealAndTheScheduleOfTheCheckpoint) {
                   io::read_file((folder_ / "folded-half").string() + file));
 }
 
+// What is computed again or offloaded changes no number, so that the job may decide on it anew, with
+// the orders that the checkpoint has.
+TEST_F(Resume, TakesTheLeversForMemoryOfTheJobAndTheOrdersOfTheCheckpoint) {
+    program::Plan plan = folded_plan();
+    plan.schedule = "auto";
+    run(job("levers", half, plan), 3);
+    std::string const orders = io::read_file((folder_ / "levers" / "schedule.csv").string());
+    std::filesystem::copy(folder_ / "levers", folder_ / "plain",
+                          std::filesystem::copy_options::recursive);
+    run(job("plain", 2 * half, plan), 3);
+    for (program::Chunk& chunk : plan.chunks)
+        chunk.recompute = true;
+    plan.groups[1].offload = {.optimizer = true};
+    run(job("levers", 2 * half, plan), 3);
+    EXPECT_TRUE(same_checkpoint(final_of("plain"), final_of("levers")));
+    EXPECT_EQ(io::read_file((folder_ / "levers" / "schedule.csv").string()), orders);
+    std::string const words = io::read_file((folder_ / "levers" / "plan.toml").string());
+    EXPECT_NE(words.find("\nrecompute = true\n"), std::string::npos) << words;
+    EXPECT_NE(words.find("\noffload = [\"optimizer\"]\n"), std::string::npos) << words;
+}
+
 // A search that measures may find another order the next time, and a file may be gone.
 TEST_F(Resume, GoesOnWithTheOrdersOfASearchOrAFile) {
     for (std::string const name : {"auto", "greedy"}) {
