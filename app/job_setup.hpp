@@ -50,8 +50,8 @@ bool has_adamw(job::Job const& job);
 /// Throws core::ConfigError when the plan's messages need more tags than MPI has.
 void require_tags(comm::Transport const& transport, program::Plan const& plan);
 
-/// All ranks of a node ask whether their arenas and snapshots fit it before one of them allocates.
-/// Throws core::DeviceError on every rank. Collective.
+/// All ranks of a node ask whether their arenas, snapshots and what they offload fit it before one
+/// of them allocates. Throws core::DeviceError on every rank. Collective.
 void require_node_memory(comm::MpiSession const& mpi, std::int64_t bytes);
 
 } // namespace evener::app

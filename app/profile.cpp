@@ -93,8 +93,8 @@ core::ExitCode run(comm::MpiSession const& mpi, ProfileOptions const& options) {
     comm::Transport transport{mpi.world().get(), comm::TransportOptions::from_environment()};
     require_tags(transport, plan);
     auto const rank = static_cast<std::size_t>(mpi.rank());
-    require_node_memory(
-        mpi, engine.device->has_own_memory() ? 0 : programs.train->programs[rank].arena_bytes);
+    program::Program const& own = programs.train->programs[rank];
+    require_node_memory(mpi, engine.device->has_own_memory() ? own.pinned_bytes : own.arena_bytes);
     std::unique_ptr<runtime::Session> session;
     together(mpi, true, [&] {
         session.reset(

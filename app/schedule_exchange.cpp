@@ -54,11 +54,23 @@ ScheduleExchange::Next ScheduleExchange::prepare() const {
     together(mpi_, true, [&] {
         next.programs = make_train_programs(plan, session_.model(), schedule, options_);
     });
-    std::int64_t const bytes =
-        next.programs.programs[static_cast<std::size_t>(mpi_.rank())].arena_bytes;
-    bool const larger = bytes > session_.arena_bytes() && !session_.device().has_own_memory();
-    require_node_memory(mpi_, larger ? bytes : 0);
+    require_memory(next.programs.programs[static_cast<std::size_t>(mpi_.rank())]);
     return next;
+}
+
+/// A larger arena or region of pinned memory is there beside the old one for a moment.
+void ScheduleExchange::require_memory(program::Program const& program) const {
+    bool const own_memory = session_.device().has_own_memory();
+    bool const larger = program.arena_bytes > session_.arena_bytes();
+    together(mpi_, own_memory && larger, [&] {
+        runtime::require_device_memory(session_.device(), program, program.arena_bytes);
+    });
+    std::int64_t bytes = 0; // of the node's memory
+    if (!own_memory && larger)
+        bytes = program.arena_bytes;
+    if (own_memory && program.pinned_bytes > session_.pinned().homes)
+        bytes = session_.pinned().total() - session_.pinned().homes + program.pinned_bytes;
+    require_node_memory(mpi_, bytes);
 }
 
 } // namespace evener::app

@@ -17,7 +17,7 @@ class ScheduleExchange {
         : mpi_{mpi}, job_{job}, options_{options}, session_{session} {}
 
     /// The orders now in force as CSV, or nothing where they stay as they were. Collective, between
-    /// two passes. Throws core::AgreedError when an arena cannot be had for programs that all ranks
+    /// two passes. Throws core::AgreedError when memory cannot be had for programs that all ranks
     /// had agreed on: some then have them and others do not, so the job must end.
     std::optional<std::string> run();
 
@@ -29,6 +29,8 @@ class ScheduleExchange {
 
     /// Throws core::ConfigError or core::AgreedError on every rank; nothing is changed then.
     Next prepare() const;
+    /// The same, where the rank's new program needs more memory than there is.
+    void require_memory(program::Program const& program) const;
 
     comm::MpiSession const& mpi_;
     job::Job const& job_;
