@@ -28,11 +28,10 @@ struct Draft {
 
     bool train() const { return input.options.kind == program::ProgramKind::train; }
     program::Chunk const& chunk(core::ChunkId id) const { return input.plan.chunks[id.index()]; }
-    /// Whether the item runs kernels: the last chunk's Forward does not where it is recomputed.
+    /// Whether the item runs kernels.
     bool computes(program::Work const& work) const {
-        return !(train() && work.kind == program::WorkKind::forward &&
-                 chunk(work.chunk).recompute &&
-                 chunk(work.chunk).layers.end == input.model.layer_count());
+        return !train() || work.kind != program::WorkKind::forward ||
+               program::forward_computes(input.plan, work.chunk);
     }
     core::InstructionId add_copy(program::Operation operation,
                                  std::set<core::InstructionId> const& after, program::Use from,
