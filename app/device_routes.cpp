@@ -42,8 +42,8 @@ void choose_messages(comm::MpiSession const& mpi, job::CudaAwareMpi wish, Device
 
 } // namespace
 
-DeviceRoutes choose_device_routes(comm::MpiSession const& mpi, Engine const& engine,
-                                  job::Run const& run, program::Plan const& plan) {
+DeviceRoutes choose_device_routes(comm::MpiSession const& mpi, Engine& engine, job::Run const& run,
+                                  program::Plan const& plan) {
     DeviceRoutes routes;
     choose_messages(mpi, run.cuda_aware_mpi, routes);
     routes.groups =
@@ -51,6 +51,10 @@ DeviceRoutes choose_device_routes(comm::MpiSession const& mpi, Engine const& eng
                                                   .device = *engine.device,
                                                   .gpu = engine.gpu,
                                                   .enabled = run.nccl == job::Nccl::automatic});
+    std::int64_t const left = engine.device->has_own_memory() ? engine.device->free_bytes() : 0;
+    auto const all = comm::all_gather_values(mpi.world(), std::span<std::int64_t const>{&left, 1});
+    for (std::size_t r = 0; r < all.size(); ++r)
+        engine.ranks[r].device_bytes = all[r].front();
     return routes;
 }
 

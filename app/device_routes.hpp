@@ -22,9 +22,11 @@ struct DeviceRoutes {
     }
 };
 
-/// Collective. Throws core::ConfigError where the job insists on what this MPI does not offer.
-DeviceRoutes choose_device_routes(comm::MpiSession const& mpi, Engine const& engine,
-                                  job::Run const& run, program::Plan const& plan);
+/// Collective, before programs are made: groups take memory of their GPUs, after which the ranks'
+/// `device_bytes` are measured again. Throws core::ConfigError where the job insists on what this MPI
+/// does not offer.
+DeviceRoutes choose_device_routes(comm::MpiSession const& mpi, Engine& engine, job::Run const& run,
+                                  program::Plan const& plan);
 
 /// How groups and messages travel; empty where no rank has a GPU.
 std::string routes_table(DeviceRoutes const& routes, Engine const& engine);

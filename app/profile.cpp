@@ -86,10 +86,10 @@ core::ExitCode run(comm::MpiSession const& mpi, ProfileOptions const& options) {
     JobData const data = open_data(mpi, job);
     Engine engine = start_engine(mpi, job.run, model.config(), job.train.microbatch_size);
     auto const [plan, estimate] = choose_plan(mpi, engine, job, model);
+    DeviceRoutes const routes = choose_device_routes(mpi, engine, job.run, plan);
     ProgramOptions const lowering = program_options(mpi, engine, job, plan, model, estimate);
     program::Schedule const schedule = make_schedule(mpi, job.plan, plan, model, lowering, "");
     Programs programs = make_programs(plan, model, &schedule, lowering);
-    DeviceRoutes const routes = choose_device_routes(mpi, engine, job.run, plan);
     comm::Transport transport{mpi.world().get(), comm::TransportOptions::from_environment()};
     require_tags(transport, plan);
     auto const rank = static_cast<std::size_t>(mpi.rank());

@@ -141,11 +141,11 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
         job.plan.chunks = resume.plan->chunks;
     }
     auto const [plan, profile] = choose_plan(mpi, engine, job, model);
+    DeviceRoutes const routes = choose_device_routes(mpi, engine, job.run, plan);
     ProgramOptions const lowering = program_options(mpi, engine, job, plan, model, profile);
     program::Schedule const schedule =
         make_schedule(mpi, job.plan, plan, model, lowering, resume.schedule_csv);
     Programs programs = make_programs(plan, model, &schedule, lowering);
-    DeviceRoutes const routes = choose_device_routes(mpi, engine, job.run, plan);
     core::RankId const rank{mpi.rank()};
     runtime::PinnedNeeds const pinned = pinned_needs(engine, programs, model, rank, routes);
     print_start(mpi, engine, programs, model, lowering.moments,
