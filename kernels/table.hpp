@@ -23,7 +23,7 @@
 namespace evener::kernels {
 
 /// Raised whenever a struct of the contracts changes its meaning.
-inline constexpr std::uint32_t table_version = 2;
+inline constexpr std::uint32_t table_version = 3;
 
 enum class OperationKind : std::uint32_t {
     matmul,
@@ -153,12 +153,15 @@ struct GroupTable {
     /// Returns at once; `ready` says when the group may be used.
     int (*create)(Device* device, void const* id, int rank, int size, Group** group,
                   Reason* reason);
-    /// 0: ready and without errors; 1: not yet; else an error of any member's last call.
+    /// 0: ready, without errors, and all of the last call is on the stream; 1: not yet; else an error
+    /// of any member.
     int (*ready)(Group* group, Reason* reason);
-    /// Each owner's `reduced` (its part alone) becomes the sum of all members' `gradient`, float32.
+    /// 0: all is on the stream; 1: some of it is not yet, and the next call or an event behind it must
+    /// come after `ready` said 0. Each owner's `reduced` (its parts alone, one after the other) becomes
+    /// the sum of all members' `gradient`, float32.
     int (*reduce)(Group* group, float const* gradient, float* reduced, GroupPart const* parts,
                   int part_count, Reason* reason);
-    /// Every member's `weights` gets each owner's part, in place.
+    /// Returns as `reduce`. Every member's `weights` gets each owner's part, in place.
     int (*gather)(Group* group, void* weights, Element type, GroupPart const* parts, int part_count,
                   Reason* reason);
     /// Ends what is in flight without waiting for other members; the group is gone.
