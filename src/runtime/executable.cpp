@@ -123,11 +123,24 @@ class Maker {
     std::vector<Call> copy(program::Copy const& op, UsedBuffers const& used, bool fetch) const {
         std::byte* home = used.in(program::Memory::pinned);
         std::byte* const device = used.in(program::Memory::device);
+        std::vector<Call> calls;
         if (op.kind == program::BufferKind::updated) { // the shard's part of the weights
             BucketMemory const& memory = memory_[op.bucket.index()];
             home += memory.weights_at(memory.shard.begin) - memory.weights;
+            add_skip(calls); // a skipped update has written nothing
         }
-        return {fetch ? copy_call(device, home, op.bytes) : copy_call(home, device, op.bytes)};
+        calls.push_back(fetch ? copy_call(device, home, op.bytes)
+                              : copy_call(home, device, op.bytes));
+        return calls;
+    }
+
+    /// What follows is left out where the step is skipped; interleaved updates skip nothing, since
+    /// nothing may depend on the scalars.
+    void add_skip(std::vector<Call>& calls) const {
+        if (input_.set.plan.interleaved_updates)
+            return;
+        calls.emplace_back();
+        calls.back().kind = Call::Kind::skip_if_not_finite;
     }
 
     std::vector<Call> measure(BucketMemory const& memory, UsedBuffers const& used) {
@@ -149,10 +162,7 @@ class Maker {
     /// Into the weights that computations read, or the buffer that goes to their home.
     std::vector<Call> update(BucketMemory const& memory, UsedBuffers const& used) {
         std::vector<Call> calls;
-        if (!input_.set.plan.interleaved_updates) { // else nothing may depend on the scalars
-            calls.emplace_back();
-            calls.back().kind = Call::Kind::skip_if_not_finite;
-        }
+        add_skip(calls);
         core::BucketId const bucket = memory.bucket->id;
         std::int64_t const elements = memory.shard.size();
         auto* const master =

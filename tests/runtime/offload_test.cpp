@@ -13,9 +13,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <numeric>
+#include <utility>
 
 namespace evener::runtime {
 namespace {
@@ -184,6 +187,26 @@ TEST_F(Offload, TakesTheDeviceMemoryThatTheTableSays) {
         EXPECT_EQ(running->pinned().homes, program.pinned_bytes);
         EXPECT_EQ(program.pinned_bytes > 0, (levers & 7) != 0) << "levers " << levers;
     }
+}
+
+// A gradient that is not finite leaves weights and moments as they were, in their homes too.
+TEST_F(Offload, SkippedStepsChangeNothing) {
+    auto const losses_around = [&](int levers) {
+        auto const running = session(with_levers(plan_of(world_.size()), levers));
+        std::vector<double> result{train_loss(*running, 0)};
+        float const scale =
+            std::exchange(running->state().loss_scale, std::numeric_limits<float>::infinity());
+        train_loss(*running, 1);
+        EXPECT_FALSE(is_finite(running->state().scalars));
+        running->state().loss_scale = scale;
+        result.push_back(evaluation_loss(*running));
+        result.push_back(train_loss(*running, 2));
+        return result;
+    };
+    auto const expected = losses_around(0);
+    EXPECT_TRUE(std::isfinite(expected.back()));
+    for (int const levers : {1, 2, 15})
+        EXPECT_EQ(losses_around(levers), expected) << "levers " << levers;
 }
 
 // GPipe keeps every microbatch, so its regions are larger than those of breadth-first order in
