@@ -200,6 +200,7 @@ program::ProgramSet lower_verified(program::Plan const& plan, model::Model const
     if (options.costs)
         lowering.costs = &*options.costs;
     lowering.memory_limit_bytes = options.memory_limit_bytes;
+    lowering.device_names = options.device_names;
     program::ProgramSet set = schedule::lower(plan, model, schedule, lowering);
     if (options.proof == Proof::verify)
         require_proven(

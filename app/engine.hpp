@@ -85,6 +85,7 @@ struct ProgramOptions {
     std::int64_t moments = 2;
     std::optional<program::Costs> costs; ///< of the plan; none: links get the usual buffers
     std::vector<std::int64_t> memory_limit_bytes; ///< of the arena, by rank; empty = none
+    std::vector<std::string> device_names; ///< by rank, of devices with a memory of their own
     Proof proof = Proof::verify;
 };
 

@@ -128,6 +128,8 @@ ProgramOptions program_options(comm::MpiSession const& mpi, Engine& engine, job:
     options.moments = has_adamw(job) ? 2 : 0;
     options.costs = planner::costs_of(profile, plan, model);
     options.memory_limit_bytes = memory_limit_bytes(job, engine.ranks);
+    for (std::size_t r = 0; r < engine.ranks.size(); ++r)
+        options.device_names.push_back(engine.ranks[r].own_memory ? engine.devices[r] : "");
     options.proof = mpi.rank() == 0 ? Proof::verify : Proof::trust;
     return options;
 }

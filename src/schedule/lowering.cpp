@@ -220,6 +220,12 @@ class Lowering {
         }
     }
 
+    std::string on_device(std::size_t rank) const {
+        if (rank >= options_.device_names.size() || options_.device_names[rank].empty())
+            return {};
+        return fmt::format(" on '{}'", options_.device_names[rank]);
+    }
+
     void refuse_if_too_large(ProgramSet const& set, std::vector<bool> const& large) const {
         std::vector<core::Finding> findings;
         for (std::size_t r = 0; r < large.size(); ++r) {
@@ -234,8 +240,8 @@ class Lowering {
                                          mebibytes(table.bytes[kind]));
             findings.push_back(
                 {{},
-                 fmt::format("rank {} needs {:.1f} MiB (it may have {:.1f}): {}; {}", r,
-                             mebibytes(table.total_bytes),
+                 fmt::format("rank {} needs {:.1f} MiB{} (it may have {:.1f}): {}; {}", r,
+                             mebibytes(table.total_bytes), on_device(r),
                              mebibytes(options_.memory_limit_bytes[r]), parts,
                              memory_levers(core::RankId{static_cast<std::int64_t>(r)}))});
         }

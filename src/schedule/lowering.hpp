@@ -50,6 +50,8 @@ struct LoweringOptions {
     std::int64_t moments = 2; ///< optimizer moments per parameter (AdamW 2, SGD 0)
     program::Costs const* costs = nullptr;
     std::vector<std::int64_t> memory_limit_bytes = {}; ///< of the arena, by rank; empty = none
+    /// Devices whose memory that is, by rank, for messages; empty words where it is the host's.
+    std::vector<std::string> device_names = {};
 };
 
 /// The plan must have no problems (program::plan_problems). Throws core::ConfigError when the
