@@ -45,7 +45,8 @@ void choose_messages(comm::MpiSession const& mpi, job::CudaAwareMpi wish, Device
 DeviceRoutes choose_device_routes(comm::MpiSession const& mpi, Engine& engine, job::Run const& run,
                                   program::Plan const& plan) {
     DeviceRoutes routes;
-    choose_messages(mpi, run.cuda_aware_mpi, routes);
+    if (engine.gpu_ranks > 0)
+        choose_messages(mpi, run.cuda_aware_mpi, routes);
     routes.groups =
         cluster::join_device_groups(mpi.world(), {.plan = plan,
                                                   .device = *engine.device,
@@ -56,6 +57,21 @@ DeviceRoutes choose_device_routes(comm::MpiSession const& mpi, Engine& engine, j
     for (std::size_t r = 0; r < all.size(); ++r)
         engine.ranks[r].device_bytes = all[r].front();
     return routes;
+}
+
+runtime::PinnedNeeds pinned_needs(Engine const& engine, Programs const& programs,
+                                  model::Model const& model, core::RankId rank,
+                                  DeviceRoutes const& routes, bool keep_gradients) {
+    if (!engine.device->has_own_memory())
+        return {};
+    program::ProgramSet const* const sets[] = {&*programs.train, &programs.evaluate};
+    runtime::DeviceExchange const exchange = routes.exchange();
+    return runtime::pinned_needs({.sets = sets,
+                                  .rank = rank,
+                                  .model = model,
+                                  .exchange = exchange,
+                                  .own_memory = true,
+                                  .keep_gradients = keep_gradients});
 }
 
 std::string routes_table(DeviceRoutes const& routes, Engine const& engine) {

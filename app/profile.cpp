@@ -93,8 +93,11 @@ core::ExitCode run(comm::MpiSession const& mpi, ProfileOptions const& options) {
     comm::Transport transport{mpi.world().get(), comm::TransportOptions::from_environment()};
     require_tags(transport, plan);
     auto const rank = static_cast<std::size_t>(mpi.rank());
-    program::Program const& own = programs.train->programs[rank];
-    require_node_memory(mpi, engine.device->has_own_memory() ? own.pinned_bytes : own.arena_bytes);
+    require_node_memory(
+        mpi,
+        engine.device->has_own_memory()
+            ? pinned_needs(engine, programs, model, core::RankId{mpi.rank()}, routes, false).total()
+            : programs.train->programs[rank].arena_bytes);
     std::unique_ptr<runtime::Session> session;
     together(mpi, true, [&] {
         session.reset(

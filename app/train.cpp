@@ -48,18 +48,6 @@ double working_gflops(program::Plan const& plan, std::vector<double> const& rate
     return sum;
 }
 
-/// Pinned memory of this rank; none without a GPU.
-runtime::PinnedNeeds pinned_needs(Engine const& engine, Programs const& programs,
-                                  model::Model const& model, core::RankId rank,
-                                  DeviceRoutes const& routes) {
-    program::ProgramSet const* const sets[] = {&*programs.train, &programs.evaluate};
-    runtime::DeviceExchange const exchange = routes.exchange();
-    if (!engine.device->has_own_memory())
-        return {};
-    return runtime::pinned_needs(
-        {.sets = sets, .rank = rank, .model = model, .exchange = exchange, .own_memory = true});
-}
-
 /// Of the node's memory; a GPU's arena is in its own.
 std::int64_t arena_bytes(Engine const& engine, Programs const& programs, core::RankId rank) {
     if (engine.device->has_own_memory())
@@ -147,7 +135,8 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
         make_schedule(mpi, job.plan, plan, model, lowering, resume.schedule_csv);
     Programs programs = make_programs(plan, model, &schedule, lowering);
     core::RankId const rank{mpi.rank()};
-    runtime::PinnedNeeds const pinned = pinned_needs(engine, programs, model, rank, routes);
+    runtime::PinnedNeeds const pinned =
+        pinned_needs(engine, programs, model, rank, routes, !job.log.gradients.empty());
     print_start(mpi, engine, programs, model, lowering.moments,
                 {routes_table(routes, engine), prediction_line(*programs.train, model, profile),
                  pinned.total() - pinned.homes});

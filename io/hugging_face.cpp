@@ -90,10 +90,11 @@ ModelFolderWriter::ModelFolderWriter(std::string folder, LlamaConfig const& conf
                                      std::int64_t most_file_bytes)
     : folder_{std::move(folder)}, config_text_{llama_config_text(config, type)}, type_{type} {
     std::error_code ignored;
-    if (std::filesystem::exists(path_in(folder_, config_name), ignored))
-        throw core::IoError{folder_, fmt::format("holds a model already ('{}'); name another "
-                                                 "folder or remove it",
-                                                 config_name)};
+    for (char const* const name : {config_name, index_name, single_name})
+        if (std::filesystem::exists(path_in(folder_, name), ignored))
+            throw core::IoError{folder_, fmt::format("holds a model or a part of one already "
+                                                     "('{}'); name another folder or remove it",
+                                                     name)};
     create_folder(folder_);
     std::int64_t const most = most_file_bytes / (type == StoredType::float32 ? 4 : 2);
     for (FolderTensor const& tensor : tensors) {

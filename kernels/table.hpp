@@ -96,8 +96,18 @@ struct DeviceFacts {
     int driver_version = 0; ///< 1000 major + 10 minor
 };
 
-/// Streams run side by side; what is enqueued on one runs in order.
-enum class StreamKind : std::uint32_t { compute, copy_in, copy_out, collective, count };
+/// Streams run side by side; what is enqueued on one runs in order. Messages have streams of their own:
+/// a copy of a program may wait on its stream for a collective, whose other members may wait for a
+/// message of this rank.
+enum class StreamKind : std::uint32_t {
+    compute,
+    copy_in,  ///< of programs
+    copy_out, ///< likewise
+    message_in,
+    message_out,
+    collective,
+    count
+};
 
 /// Devices with a memory of their own: operands are addresses in it, or of pinned memory. Copies,
 /// records and waits only enqueue. 0 = done; every other code comes with a reason. Any thread of

@@ -69,7 +69,7 @@ std::string failure_of(comm::Communicator const& world, bool member, Step step) 
     if (member) {
         try {
             step();
-        } catch (std::exception const& error) {
+        } catch (core::DeviceError const& error) {
             ok = false;
             message = error.what();
         }

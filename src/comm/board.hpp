@@ -61,6 +61,8 @@ class Board {
 
     /// A change of something that the board does not know.
     void touch();
+    /// Those in wait_until look again: something that it does not know may be ready.
+    void nudge();
     /// Counts publications, failures, beginnings of waits and touches.
     std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
     /// Sleeps until changes() is no longer `seen`, or for `limit` where given.

@@ -52,8 +52,8 @@ void DeviceCopies::start_outward(Task const& task) {
     if (task.outward.empty())
         return;
     for (DeviceCopy const& copy : task.outward)
-        device_.copy(StreamKind::copy_out, copy.dst, copy.src, copy.bytes);
-    device_.record(entries_[task.id.index()].event, StreamKind::copy_out);
+        device_.copy(StreamKind::message_out, copy.dst, copy.src, copy.bytes);
+    device_.record(entries_[task.id.index()].event, StreamKind::message_out);
 }
 
 bool DeviceCopies::outward_done(Task const& task) const {
@@ -64,8 +64,8 @@ void DeviceCopies::start_inward(Task const& task) {
     if (task.inward.empty())
         return;
     for (DeviceCopy const& copy : task.inward)
-        device_.copy(StreamKind::copy_in, copy.dst, copy.src, copy.bytes);
-    note(task.id, StreamKind::copy_in);
+        device_.copy(StreamKind::message_in, copy.dst, copy.src, copy.bytes);
+    note(task.id, StreamKind::message_in);
 }
 
 DeviceCopies::Ticket DeviceCopies::start_block_outward(DeviceCopy const& block) {
@@ -75,8 +75,8 @@ DeviceCopies::Ticket DeviceCopies::start_block_outward(DeviceCopy const& block) 
     }
     Ticket const ticket = free_tickets_.back();
     free_tickets_.pop_back();
-    device_.copy(StreamKind::copy_out, block.dst, block.src, block.bytes);
-    device_.record(block_events_[ticket], StreamKind::copy_out);
+    device_.copy(StreamKind::message_out, block.dst, block.src, block.bytes);
+    device_.record(block_events_[ticket], StreamKind::message_out);
     return ticket;
 }
 
@@ -88,14 +88,14 @@ bool DeviceCopies::take(Ticket ticket) {
 }
 
 void DeviceCopies::start_block_inward(DeviceCopy const& block) {
-    device_.copy(StreamKind::copy_in, block.dst, block.src, block.bytes);
+    device_.copy(StreamKind::message_in, block.dst, block.src, block.bytes);
 }
 
-void DeviceCopies::check_group() const {
+bool DeviceCopies::check_group() const {
     if (watch_.group == nullptr)
-        return;
+        return false;
     try {
-        watch_.group->ready();
+        return watch_.group->ready() && group_awaited_;
     } catch (core::DeviceError const& error) {
         throw core::DeviceError{error.device_code(), error.fatal(),
                                 collective_at_hand() + error.what()};

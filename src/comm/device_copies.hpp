@@ -53,8 +53,11 @@ class DeviceCopies {
     void start_block_inward(DeviceCopy const& block);
 
     bool watches_group() const noexcept { return watch_.group != nullptr; }
-    /// Throws core::DeviceError with the collective at hand when a member of the group failed.
-    void check_group() const;
+    /// Throws core::DeviceError with the collective at hand when a member of the group failed. True:
+    /// the group is ready and somebody waits for that.
+    bool check_group() const;
+    /// Whether the compute thread waits for the group to be ready.
+    void await_group(bool awaited) noexcept { group_awaited_ = awaited; }
     /// After an error, any thread: what waits for members that will not come ends.
     void abort_group() noexcept;
 
@@ -69,8 +72,9 @@ class DeviceCopies {
 
     device::Device const& device_;
     GroupWatch watch_;
-    std::vector<Entry> entries_;              ///< by instruction
-    std::atomic<std::size_t> enqueued_ = 0;   ///< of the watched collectives, in this pass
+    std::vector<Entry> entries_;            ///< by instruction
+    std::atomic<std::size_t> enqueued_ = 0; ///< of the watched collectives, in this pass
+    std::atomic<bool> group_awaited_ = false;
     std::vector<device::Event> block_events_; ///< as many as the first pass needs
     std::vector<Ticket> free_tickets_;
 };

@@ -160,7 +160,7 @@ bool QueueRunner::publish_front() {
             if (!moves_blocks(task))
                 copies_->start_inward(task);
             else if (!task.inward.empty())
-                copies_->note(task.id, kernels::StreamKind::copy_in);
+                copies_->note(task.id, kernels::StreamKind::message_in);
         });
     board_->mark(task.id); // the transport itself looks again
     active_.pop_front();

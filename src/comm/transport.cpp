@@ -310,8 +310,8 @@ void Transport::Impl::run_pass() {
                 rest.moved();
                 continue;
             }
-            if (copies_ != nullptr)
-                copies_->check_group();
+            if (copies_ != nullptr && copies_->check_group())
+                board_->nudge();
             bool const look = must_look();
             sleeps_for_good_ = !look;
             lock.unlock();

@@ -138,7 +138,7 @@ struct Plan {
     bool recompute = false;           ///< keep the chunks' inputs only, and compute forward twice
     bool interleave_updates = false;  ///< update weights during the backward pass
     std::int64_t receive_buffers = 0; ///< per link direction; 0 = the smallest without stalls
-    double memory_gib = 0;            ///< of a rank's arena; 0 = no limit
+    double memory_gib = 0;            ///< of a rank's arena; 0 = what a GPU has free, else no limit
     std::string profile;              ///< JSON of `evener profile`; empty = estimated
     bool replan = false;              ///< a resume makes a new plan instead of out/plan.toml
     Offload offload;

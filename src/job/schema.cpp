@@ -191,7 +191,7 @@ constexpr Key<Job> plan_keys[] = {
      "Receive buffers of each direction of a link; 0: as many as the schedule needs"},
     {"memory_gib", slot<&Job::plan, &Plan::memory_gib>, RealBounds{0.0, 1e6},
      "GiB that each rank may take for the model and its steps; a schedule that needs more is not "
-     "taken, and a plan that does is refused; 0: no limit"},
+     "taken, and a plan that does is refused; 0: what a GPU has free, no limit on others"},
     {"profile", slot<&Job::plan, &Plan::profile>, {},
      "File of 'evener profile' with what layers and links cost in time; empty: estimated from FLOPs "
      "and matrix rates"},

@@ -7,7 +7,9 @@
 // also while it waits for something else. So none of them holds up a computation behind it in the
 // list, and what a message waits for is issued even while the thread waits for another message.
 //
-// Published means enqueued: that the device has done it is for the streams to wait for.
+// Published means enqueued: that the device has done it is for the streams to wait for. A collective of
+// a group of devices may need other members before all of it is on its stream; its stream then waits,
+// and the thread goes on with the others.
 
 #include "comm/transport.hpp"
 #include "runtime/executable.hpp"
@@ -17,26 +19,35 @@
 
 namespace evener::runtime {
 
+/// How the instruction at a place of the list is issued.
+struct IssueSteps {
+    std::function<void(std::size_t)> begin; ///< runs or enqueues it
+    /// Whether all of it is done or enqueued; asked until it is. Wakes nobody: who makes it true
+    /// calls Board::nudge.
+    std::function<bool(std::size_t)> whole;
+    std::function<void(std::size_t)> end; ///< publishes it
+};
+
 class Issuer {
   public:
-    /// `issue` runs or enqueues the instruction at a place of the list and publishes it.
     Issuer(std::vector<IssuedInstruction> const& list, comm::Transport& transport,
-           comm::Board const& board, std::function<void(std::size_t)> issue);
+           comm::Board const& board, IssueSteps steps);
 
-    /// Issues all; what `issue` and the board throw.
+    /// Issues all; what the steps and the board throw.
     void run();
 
   private:
     struct Stream {
         std::vector<std::size_t> places; ///< in the list
         std::size_t next = 0;
+        bool begun = false; ///< the next one, which is not whole yet
     };
 
     bool done(std::size_t place) const { return board_.done(list_[place].after); }
-    bool may_issue(Stream const& stream) const {
-        return stream.next < stream.places.size() && done(stream.places[stream.next]);
-    }
-    bool any_may_issue() const;
+    /// Whether its next one may begin, or has and may end.
+    bool may_go_on(Stream const& stream) const;
+    bool any_may_go_on() const;
+    void go_on(Stream& stream);
     /// All that may go on streams other than compute.
     void issue_beside();
     void issue_compute(std::size_t place);
@@ -44,7 +55,7 @@ class Issuer {
     std::vector<IssuedInstruction> const& list_;
     comm::Transport& transport_;
     comm::Board const& board_;
-    std::function<void(std::size_t)> issue_;
+    IssueSteps steps_;
     std::vector<std::size_t> compute_;
     std::array<Stream, static_cast<std::size_t>(kernels::StreamKind::count)> beside_;
 };

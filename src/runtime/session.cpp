@@ -204,16 +204,40 @@ void Session::run(Pass& pass, TokenSource const& tokens) {
 }
 
 void Session::run_instructions(Pass& pass, TokenSource const& tokens) {
-    Issuer issuer{pass.executable.issued, transport_, *pass.board,
-                  [&](std::size_t place) { issue(pass, place, tokens); }};
+    Issuer issuer{pass.executable.issued,
+                  transport_,
+                  *pass.board,
+                  {[&](std::size_t place) { begin(pass, place, tokens); },
+                   [&](std::size_t place) { return is_whole(pass, place); },
+                   [&](std::size_t place) { end(pass, place); }}};
     issuer.run();
 }
 
-void Session::issue(Pass& pass, std::size_t place, TokenSource const& tokens) {
+namespace {
+
+/// An error of the device gets the instruction's name.
+template <class Work>
+auto named(IssuedInstruction const& instruction, Work const& work) {
+    try {
+        return work();
+    } catch (core::DeviceError const& error) {
+        throw core::DeviceError{error.device_code(), error.fatal(),
+                                fmt::format("instruction {} ({}): {}", instruction.id.value,
+                                            instruction.name, error.what())};
+    }
+}
+
+bool is_collective(IssuedInstruction const& instruction) {
+    return instruction.stream == kernels::StreamKind::collective;
+}
+
+} // namespace
+
+void Session::begin(Pass& pass, std::size_t place, TokenSource const& tokens) {
     IssuedInstruction const& instruction = pass.executable.issued[place];
     random_delay();
     pass.board->start(instruction.id);
-    try {
+    named(instruction, [&] {
         if (!pass.rehearsal_seconds.empty()) {
             if (instruction.stream == kernels::StreamKind::compute)
                 sleep_instead(pass, instruction.id);
@@ -221,13 +245,27 @@ void Session::issue(Pass& pass, std::size_t place, TokenSource const& tokens) {
             enqueue(pass, place, tokens);
         else
             execute(pass, instruction, tokens);
-    } catch (core::DeviceError const& error) {
-        throw core::DeviceError{error.device_code(), error.fatal(),
-                                fmt::format("instruction {} ({}): {}", instruction.id.value,
-                                            instruction.name, error.what())};
-    }
+    });
+}
+
+/// The library may put the last of a collective on the stream while it is asked, and for the first
+/// of all it may need the other members.
+bool Session::is_whole(Pass const& pass, std::size_t place) const {
+    IssuedInstruction const& instruction = pass.executable.issued[place];
+    if (!is_collective(instruction) || !pass.rehearsal_seconds.empty())
+        return true;
+    return named(instruction, [&] {
+        bool const ready = exchange_.group->ready();
+        pass.device->copies().await_group(!ready);
+        return ready;
+    });
+}
+
+void Session::end(Pass& pass, std::size_t place) {
+    if (pass.device && pass.rehearsal_seconds.empty())
+        named(pass.executable.issued[place], [&] { pass.device->end(place); });
     random_delay();
-    transport_.publish(instruction.id);
+    transport_.publish(pass.executable.issued[place].id);
 }
 
 void Session::sleep_instead(Pass const& pass, core::InstructionId id) const {
@@ -259,7 +297,7 @@ void Session::enqueue(Pass& pass, std::size_t place, TokenSource const& tokens) 
         if (passes_over(pass, next))
             break;
         if (next.parts != nullptr)
-            run_collective(pass, next);
+            start_collective(next);
         else if (next.kind == Call::Kind::copy)
             cache_.device().copy(instruction.stream, next.operands[0], next.operands[1],
                                  next.bytes);
@@ -272,21 +310,15 @@ void Session::enqueue(Pass& pass, std::size_t place, TokenSource const& tokens) 
             (last || instruction.calls[i + 1].bin != next.bin))
             pass.device->mark(next.bin);
     }
-    pass.device->end(place);
 }
 
-/// The library may put the last of it on the stream while it is asked, and nothing may follow before.
-void Session::run_collective(Pass const& pass, Call const& call) const {
+void Session::start_collective(Call const& call) const {
     device::Group& group = *exchange_.group;
     if (call.kind == Call::Kind::reduce)
         group.reduce(static_cast<float const*>(call.operands[0]),
                      static_cast<float*>(call.operands[1]), *call.parts);
     else
         group.gather(call.operands[0], call.type, *call.parts);
-    while (!group.ready()) {
-        pass.board->rethrow_failure();
-        std::this_thread::yield();
-    }
 }
 
 /// Whether the rest of the instruction is left out.

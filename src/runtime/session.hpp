@@ -108,12 +108,14 @@ class Session {
     void stage();
     Regions regions() const { return {arena_->at(0), pinned_.homes()}; }
     void run_instructions(Pass& pass, TokenSource const& tokens);
-    void issue(Pass& pass, std::size_t place, TokenSource const& tokens);
+    void begin(Pass& pass, std::size_t place, TokenSource const& tokens);
+    bool is_whole(Pass const& pass, std::size_t place) const;
+    void end(Pass& pass, std::size_t place);
     bool passes_over(Pass const& pass, Call const& call) const;
     void run(Pass& pass, TokenSource const& tokens);
     void execute(Pass& pass, IssuedInstruction const& instruction, TokenSource const& tokens);
     void enqueue(Pass& pass, std::size_t place, TokenSource const& tokens);
-    void run_collective(Pass const& pass, Call const& call) const;
+    void start_collective(Call const& call) const;
     void sleep_instead(Pass const& pass, core::InstructionId id) const;
     void call(Pass& pass, Call const& call, TokenSource const& tokens);
     void load(Pass& pass, Call const& call, TokenSource const& tokens);

@@ -103,7 +103,7 @@ TEST_F(Blocks, AreCopiedOutBeforeTheFirstHasArrived) {
     start(5 * block + 1, true, true);
     if (sends_) {
         board_->publish(go);
-        EXPECT_EQ(made(StreamKind::copy_out, 6), 6u);
+        EXPECT_EQ(made(StreamKind::message_out, 6), 6u);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (!sends_)
@@ -119,9 +119,9 @@ TEST_F(Blocks, AreCopiedInBeforeTheNextIsSent) {
         if (sent == 1)
             board_->publish(go);
         if (sends_) {
-            EXPECT_EQ(made(StreamKind::copy_out, sent), sent);
+            EXPECT_EQ(made(StreamKind::message_out, sent), sent);
         } else {
-            EXPECT_EQ(made(StreamKind::copy_in, sent), sent);
+            EXPECT_EQ(made(StreamKind::message_in, sent), sent);
         }
         MPI_Barrier(MPI_COMM_WORLD);
     }

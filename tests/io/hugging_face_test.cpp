@@ -115,7 +115,7 @@ TEST_F(ModelFolderTest, IsTheSameInOneFileAndInSeveral) {
 TEST_F(ModelFolderTest, IsNotWrittenOverAModel) {
     write("once", 1000);
     support::expect_error_containing<core::IoError>([&] { write("once", 1000); },
-                                                    "holds a model already");
+                                                    "holds a model or a part of one already");
 }
 
 TEST_F(ModelFolderTest, NamesWhatIsMissingOrWrong) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 namespace evener::runtime {
 namespace {
@@ -28,17 +29,30 @@ class Pass {
         ++count_;
     }
 
-    /// Ids in the order in which they were issued.
+    /// All of the instruction is enqueued only when another is done: a collective whose other members
+    /// come that late.
+    void whole_after(std::int64_t id, std::int64_t other) { whole_after_[id] = other; }
+
+    /// Ids in the order in which they were begun.
     std::vector<std::int64_t> run(comm::TransportOptions const& options = {}) {
         comm::Transport transport{MPI_COMM_SELF, options};
         comm::Board board{count_};
         std::vector<std::int64_t> order;
-        Issuer issuer{list_, transport, board, [&](std::size_t place) {
-                          InstructionId const id = list_[place].id;
-                          EXPECT_TRUE(board.done(list_[place].after)) << id.value;
-                          order.push_back(id.value);
-                          transport.publish(id);
-                      }};
+        Issuer issuer{list_,
+                      transport,
+                      board,
+                      {[&](std::size_t place) {
+                           InstructionId const id = list_[place].id;
+                           EXPECT_TRUE(board.done(list_[place].after)) << id.value;
+                           order.push_back(id.value);
+                       },
+                       [&](std::size_t place) {
+                           std::int64_t const id = list_[place].id.value;
+                           auto const behind = whole_after_.find(id);
+                           return behind == whole_after_.end() ||
+                                  board.done(InstructionId{behind->second});
+                       },
+                       [&](std::size_t place) { transport.publish(list_[place].id); }}};
         transport.start(queues_, board);
         issuer.run();
         transport.finish();
@@ -56,6 +70,7 @@ class Pass {
     }
 
     std::vector<IssuedInstruction> list_;
+    std::map<std::int64_t, std::int64_t> whole_after_;
     std::vector<comm::TransportQueue> queues_;
     std::size_t count_ = 0;
 };
@@ -129,6 +144,20 @@ TEST(Issuer, KeepsTheOrderOfAStreamAndIssuesWhatIsLeftAtTheEnd) {
         EXPECT_LT(place(2), place(3));
         EXPECT_LT(place(0), place(4));
     }
+}
+
+// The first collective of a group may need the other members, and these a message that this thread
+// has yet to make.
+TEST(Issuer, GoesOnWhileACollectiveIsNotWhole) {
+    Pass pass;
+    pass.issue(0, StreamKind::collective, {});
+    pass.issue(1, StreamKind::collective, {});
+    pass.issue(2, StreamKind::compute, {});
+    pass.transport(3, {2});
+    pass.issue(4, StreamKind::compute, {1});
+    pass.whole_after(0, 3);
+    std::vector<std::int64_t> const order = pass.run();
+    EXPECT_EQ(order, (std::vector<std::int64_t>{0, 2, 1, 4}));
 }
 
 } // namespace
