@@ -328,6 +328,36 @@ TEST_F(GpuRuns, OffloadTrainsWhatTheDeviceCannotHold) {
     expect_equal_losses("cpu", "big");
 }
 
+// A reduced gradient leaves when its group has reduced it; the members of a group with dealt microbatches
+// end at different times, and the last may wait for a message of one that waits for the reduction.
+TEST_F(GpuRuns, DealtMicrobatchesOffloadWhatTheirGroupReduces) {
+    job::Job dealt = job("dealt", job::Devices::gpu, 3);
+    dealt.train.batch_size = 9;
+    dealt.train.microbatch_size = 1;
+    program::Plan plan;
+    plan.batch_size = 9;
+    plan.schedule = "1f1b";
+    std::int64_t const last = 2 * dealt.model.layers + 1;
+    plan.groups.push_back({.ranks = {core::RankId{0}}, .shares = {1}, .shard_weights = {1}});
+    plan.groups.push_back({.ranks = {core::RankId{1}, core::RankId{2}, core::RankId{3}},
+                           .shares = {1, 1, 1},
+                           .shard_weights = {1, 1, 1},
+                           .dispatch = program::Dispatch::dealt});
+    plan.chunks = {{core::GroupId{0}, {0, last}}, {core::GroupId{1}, {last, last + 1}}};
+    std::map<std::int64_t, double> expected;
+    for (bool const offload : {false, true}) {
+        plan.groups[0].offload = plan.groups[1].offload = {false, offload, false};
+        dealt.run.out = (folder_ / (offload ? "dealt-offload" : "dealt")).string();
+        auto const environment = fake_gpus(4);
+        auto const result = train(with_plan(dealt, plan), {.ranks = 4, .environment = environment});
+        ASSERT_EQ(result.exit_code, 0) << result.errors;
+        if (!offload)
+            expected = metrics(dealt.run.out, "loss");
+    }
+    EXPECT_EQ(metrics(dealt.run.out, "loss"), expected);
+    EXPECT_EQ(expected.size(), 3U);
+}
+
 TEST_F(GpuRuns, PinnedMemoryThatTheSystemRefusesIsSaidWithTheLimits) {
     make_large();
     job::Job pinned = in_chunks(job("pinned", job::Devices::gpu), true);
