@@ -20,7 +20,7 @@ core::ExitCode run(comm::MpiSession const& mpi, SampleOptions const& options) {
     if (text && options.prompt.empty())
         throw core::ConfigError{"'--prompt' is empty; give at least one byte to continue"};
     if (options.count < 0 || !(options.temperature >= 0))
-        throw core::ConfigError{"'--bytes' and '--temperature' must be 0 or more"};
+        throw core::ConfigError{"'--tokens' (or '--bytes') and '--temperature' must be 0 or more"};
     Evaluation evaluation{mpi, {options.run, 0, 1, runtime::HeadOutput::logits}};
     std::int64_t const vocabulary = evaluation.model->config().vocabulary;
     if (text && vocabulary != io::byte_vocabulary)

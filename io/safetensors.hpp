@@ -17,7 +17,8 @@
 
 namespace evener::io {
 
-/// Types of models; a file with a tensor of another type can be opened, but not that tensor read.
+/// Types of models; a file with a tensor of another listed type (`other`: integers, F64, F8_E4M3,
+/// F8_E5M2, BOOL) can be opened, but not that tensor read. Any other type fails the file.
 enum class StoredType : std::uint8_t { float32, bfloat16, float16, other };
 
 struct StoredTensor {

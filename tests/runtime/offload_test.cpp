@@ -5,6 +5,7 @@
 #include "device/plugin.hpp"
 #include "runtime/parameters.hpp"
 #include "runtime/session.hpp"
+#include "runtime/tiny_model.hpp"
 #include "schedule/generators.hpp"
 #include "schedule/lowering.hpp"
 #include "support/sizes.hpp"
@@ -26,30 +27,10 @@ namespace {
 constexpr std::int64_t layers = 10;
 
 model::ModelConfig config() {
-    model::ModelConfig config;
-    config.vocabulary = 17;
-    config.hidden_size = 12;
+    model::ModelConfig config = tiny_model();
     config.decoder_layers = 4;
-    config.heads = config.kv_heads = 2;
-    config.head_size = 6;
-    config.ffn_size = 10;
-    config.sequence_length = 5;
-    config.tied_embeddings = true;
     return config;
 }
-
-class CountingTokens final : public TokenSource {
-  public:
-    void read(std::int64_t step, std::int64_t sequence, std::span<std::int32_t> inputs,
-              std::span<std::int32_t> targets) const override {
-        for (std::size_t i = 0; i < inputs.size(); ++i) {
-            inputs[i] = static_cast<std::int32_t>(
-                (step * 5 + sequence * 3 + static_cast<std::int64_t>(i)) % 17);
-            targets[i] = (inputs[i] + 1) % 17;
-        }
-    }
-    std::int64_t valid_targets(std::int64_t, std::int64_t) const override { return 5; }
-};
 
 /// All ranks in one group that computes each microbatch together, five chunks of two layers.
 program::Plan plan_of(std::int64_t ranks) {

@@ -4,6 +4,7 @@
 #include "device/plugin.hpp"
 #include "runtime/parameters.hpp"
 #include "runtime/session.hpp"
+#include "runtime/tiny_model.hpp"
 #include "schedule/generators.hpp"
 #include "schedule/lowering.hpp"
 
@@ -11,31 +12,6 @@
 
 namespace evener::runtime {
 namespace {
-
-model::ModelConfig config() {
-    model::ModelConfig config;
-    config.vocabulary = 17;
-    config.hidden_size = 12;
-    config.heads = config.kv_heads = 2;
-    config.head_size = 6;
-    config.ffn_size = 10;
-    config.sequence_length = 5;
-    config.tied_embeddings = true;
-    return config;
-}
-
-class CountingTokens final : public TokenSource {
-  public:
-    void read(std::int64_t step, std::int64_t sequence, std::span<std::int32_t> inputs,
-              std::span<std::int32_t> targets) const override {
-        for (std::size_t i = 0; i < inputs.size(); ++i) {
-            inputs[i] = static_cast<std::int32_t>(
-                (step * 5 + sequence * 3 + static_cast<std::int64_t>(i)) % 17);
-            targets[i] = (inputs[i] + 1) % 17;
-        }
-    }
-    std::int64_t valid_targets(std::int64_t, std::int64_t) const override { return 5; }
-};
 
 program::Plan stages(std::int64_t ranks) {
     program::Plan plan;
@@ -108,7 +84,7 @@ TEST(Session, CanBeMadeAgainWithAnotherPlanInOneProcess) {
     auto const device = device::open_device(device::Backend::reference, {1});
     OperationCache cache{*device};
     comm::Transport transport{world.get()};
-    model::Model const model{config()};
+    model::Model const model{tiny_model()};
     auto const first = losses(world, transport, cache, model, stages(world.size()));
     auto const second = losses(world, transport, cache, model, one_group(world.size()));
     auto const third = losses(world, transport, cache, model, stages(world.size()));
@@ -124,7 +100,7 @@ TEST(Session, ExchangesTheScheduleBetweenTwoSteps) {
     auto const device = device::open_device(device::Backend::reference, {1});
     OperationCache cache{*device};
     comm::Transport transport{world.get()};
-    model::Model const model{config()};
+    model::Model const model{tiny_model()};
     program::Plan const plan = stages(world.size());
     program::Plan gpipe = plan;
     gpipe.schedule = "gpipe";
