@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Logits of a Hugging Face folder, by another reader and another forward pass than Evener's.
+"""Logits of Hugging Face folders, by another reader and another forward pass than Evener's.
 
-usage: llama_forward.py FOLDER LOGITS
+usage: llama_forward.py FOLDER ...
 
-LOGITS is a text file: the first line has the token ids, each further line the logits behind one
+FOLDER.logits is a text file: the first line has the token ids, each further line the logits behind one
 token more. Says the largest difference and fails where it is 1e-4 or more. Nothing but the standard
 library, floats of Python, so for tiny models only.
 """
@@ -124,19 +124,19 @@ class Llama:
         return [self.linear(head, self.norm("model.norm", x)) for x in xs]
 
 
-def main():
-    folder, file = sys.argv[1:]
-    with open(file, encoding="utf-8") as lines:
+def agrees(folder):
+    with open(folder + ".logits", encoding="utf-8") as lines:
         tokens = [int(word) for word in next(lines).split()]
         given = [[float(word) for word in line.split()] for line in lines]
     own = Llama(folder).logits(tokens)
     if len(own) != len(given) or any(len(a) != len(b) for a, b in zip(own, given)):
-        sys.exit("the logits have another shape")
+        print(f"{folder}: the logits have another shape")
+        return False
     worst = max(abs(a - b) for x, y in zip(own, given) for a, b in zip(x, y))
     size = max(abs(b) for y in given for b in y)
-    print(f"largest difference {worst:.3g} of logits up to {size:.3g}")
-    sys.exit(0 if worst < 1e-4 else 1)
+    print(f"{folder}: largest difference {worst:.3g} of logits up to {size:.3g}")
+    return worst < 1e-4
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(0 if all([agrees(folder) for folder in sys.argv[1:]]) else 1)
