@@ -62,7 +62,8 @@ core::ExitCode run_mpi_job(std::function<core::ExitCode(comm::MpiSession const&)
         comm::MpiSession::abort_job(code);
     };
     try {
-        return body(mpi);
+        core::ExitCode const code = body(mpi);
+        return mpi.rank() == 0 ? code : core::ExitCode::done;
     } catch (core::ConfigError const& error) {
         return common(error.what(), error.code());
     } catch (core::AgreedError const& error) {

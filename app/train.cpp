@@ -6,6 +6,7 @@
 #include "job/print.hpp"
 #include "program/schedule_text.hpp"
 #include "runtime/plan_conversion.hpp"
+#include "runtime/signals.hpp"
 #include "runtime/trainer.hpp"
 
 #include "app/device_routes.hpp"
@@ -20,6 +21,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 
 namespace evener::app {
 
@@ -106,7 +109,23 @@ void load_or_initialize(comm::MpiSession const& mpi, runtime::Session& session, 
     });
 }
 
-core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
+/// The job's limit on rank 0, from `started` on, which it also says.
+std::optional<runtime::Deadline> find_deadline(job::Job const& job,
+                                               std::chrono::steady_clock::time_point started) {
+    if (!core::log::is_root())
+        return std::nullopt;
+    std::chrono::duration<double> const unix_now =
+        std::chrono::system_clock::now().time_since_epoch();
+    runtime::DeadlineChoice const choice =
+        runtime::choose_deadline(job.run, started, std::getenv, unix_now.count());
+    if (!choice.line.empty())
+        core::log::root(choice.deadline ? core::log::Level::info : core::log::Level::warn, "{}",
+                        choice.line);
+    return choice.deadline;
+}
+
+core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options,
+                   std::chrono::steady_clock::time_point started) {
     core::log::configure(mpi.rank(), core::log::Level::info);
     job::Job job = read_job(mpi, options);
     core::log::configure(mpi.rank(), log_level(job.log.level));
@@ -115,6 +134,7 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
             fmt::print("{}", job::print_job(job));
         return core::ExitCode::done;
     }
+    std::optional<runtime::Deadline> const deadline = find_deadline(job, started);
     model::Model const model{runtime::model_config(job.model)};
     JobData const data = open_data(mpi, job);
     std::optional<io::RunFolderLock> lock;
@@ -193,19 +213,22 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options) {
          .creator = fmt::format("evener {} ({})", core::version, core::commit()),
          .matrix_gflops = working_gflops(plan, gflops),
          .after_pass = [&](std::int64_t step) { tracer.after_pass(step); },
-         .exchange_schedule = [&] { return exchange.run(); }}};
+         .exchange_schedule = [&] { return exchange.run(); },
+         .deadline = deadline}};
     if (resume.state.step >= job.train.steps)
         core::log::root(core::log::Level::info,
                         "step {} is done already; raise 'train.steps' ({}) to go on",
                         resume.state.step, job.train.steps);
-    trainer.run();
-    return core::ExitCode::done;
+    return trainer.run() == runtime::RunEnd::finished ? core::ExitCode::done
+                                                      : core::ExitCode::resumable;
 }
 
 } // namespace
 
 core::ExitCode train(JobOptions const& options) {
-    return run_mpi_job([&](comm::MpiSession const& mpi) { return run(mpi, options); });
+    auto const started = std::chrono::steady_clock::now();
+    runtime::catch_stop_signals();
+    return run_mpi_job([&](comm::MpiSession const& mpi) { return run(mpi, options, started); });
 }
 
 } // namespace evener::app

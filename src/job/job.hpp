@@ -23,6 +23,7 @@ struct Run {
     std::int64_t threads = 0; ///< compute threads of a rank; 0 = its cpuset over the ranks on it
     Nccl nccl = Nccl::automatic;
     CudaAwareMpi cuda_aware_mpi = CudaAwareMpi::off;
+    std::string time_limit; ///< see parse_duration; empty = the Slurm job's end, if there is one
 
     bool operator==(Run const&) const = default;
 };

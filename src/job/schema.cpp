@@ -66,6 +66,9 @@ constexpr Key<Job> run_keys[] = {
     {"cuda_aware_mpi", slot<&Job::run, &Run::cuda_aware_mpi>, {},
      "Messages straight from and to GPU memory: auto where MPI says that it can, on refuses to start "
      "where it does not; off: by way of pinned host memory"},
+    {"time_limit", slot<&Job::run, &Run::time_limit>, {},
+     "Time after which the job must be over, such as \"3:30:00\" or seconds: it saves in time and ends "
+     "with code 75; empty: the end of the Slurm job, where Slurm tells it"},
 };
 
 constexpr Key<Job> model_keys[] = {

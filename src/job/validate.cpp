@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/validate.hpp"
 
+#include "job/duration.hpp"
 #include "job/schema.hpp"
 #include "job/suggest.hpp"
 
@@ -73,6 +74,11 @@ void check_run(Run const& run, Findings& findings) {
             {"run.name"}, fmt::format("'run.name' is {} (it names a folder of results); use a name "
                                       "without '/', and 'run.out' for another place",
                                       quoted(run.name)));
+    if (!run.time_limit.empty() && !parse_duration(run.time_limit))
+        findings.add_about({"run.time_limit"},
+                           fmt::format("'run.time_limit' is {} (no duration); use seconds, "
+                                       "\"MM:SS\", \"HH:MM:SS\" or \"D-HH:MM:SS\"",
+                                       quoted(run.time_limit)));
 }
 
 void check_model(Model const& model, Findings& findings) {

@@ -10,26 +10,45 @@ namespace evener::runtime {
 namespace {
 
 volatile std::sig_atomic_t exchange_wanted = 0;
+volatile std::sig_atomic_t stop_wanted = 0;
 
 extern "C" void want_exchange(int) {
     exchange_wanted = 1;
 }
 
+extern "C" void want_stop(int) {
+    stop_wanted = 1;
+}
+
+void on_signal(int signal, void (*handler)(int), int flags) {
+    struct sigaction action = {};
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART | flags;
+    sigemptyset(&action.sa_mask);
+    sigaction(signal, &action, nullptr);
+}
+
 } // namespace
 
 void catch_signals() {
-    struct sigaction action = {};
-    action.sa_handler = want_exchange;
-    action.sa_flags = SA_RESTART;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGUSR2, &action, nullptr);
+    on_signal(SIGUSR2, want_exchange, 0);
 }
 
-std::int64_t take_requests() {
-    if (exchange_wanted == 0)
-        return 0;
-    exchange_wanted = 0;
-    return static_cast<std::int64_t>(Request::exchange_schedule);
+void catch_stop_signals() {
+    on_signal(SIGUSR1, want_stop, 0);
+    on_signal(SIGTERM, want_stop, SA_RESETHAND);
+}
+
+std::int64_t take_requests(int rank) {
+    std::int64_t requests = 0;
+    if (stop_wanted != 0)
+        requests |= static_cast<std::int64_t>(Request::stop);
+    if (exchange_wanted != 0) {
+        exchange_wanted = 0;
+        if (rank == 0)
+            requests |= static_cast<std::int64_t>(Request::exchange_schedule);
+    }
+    return requests;
 }
 
 } // namespace evener::runtime

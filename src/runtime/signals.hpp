@@ -11,8 +11,13 @@ namespace evener::runtime {
 /// From now on SIGUSR2 asks for an exchange of the schedule instead of ending the process.
 void catch_signals();
 
-/// Request bits (runtime/step_state.hpp) that have come since the last call. Only rank 0's count: a
-/// launcher passes a signal on to all ranks, which get it at different steps.
-std::int64_t take_requests();
+/// From now on SIGUSR1 and a first SIGTERM ask for saving and an early end. A second SIGTERM ends
+/// the process at once, as if none had ever been caught.
+void catch_stop_signals();
+
+/// Request bits (runtime/step_state.hpp) of the signals that have come: an exchange since the last
+/// call, a stop ever. For an exchange only rank 0's counts: a launcher passes a signal on to all
+/// ranks, which get it at different steps.
+std::int64_t take_requests(int rank);
 
 } // namespace evener::runtime

@@ -24,7 +24,13 @@ struct StepScalars {
 };
 
 /// What a rank may ask all others to do after the step.
-enum class Request : std::int64_t { exchange_schedule = 1 };
+enum class Request : std::int64_t {
+    exchange_schedule = 1,
+    stop = 2, ///< save and end early
+};
+constexpr bool asks_for(std::int64_t requests, Request request) {
+    return (requests & static_cast<std::int64_t>(request)) != 0;
+}
 
 /// Sum of squares of a slice of a reduced gradient.
 struct SliceSquare {

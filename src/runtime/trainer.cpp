@@ -35,11 +35,28 @@ double evaluate(Session& session, TokenSource const& tokens, std::int64_t batche
     return loss / static_cast<double>(count);
 }
 
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+bool is_adamw(job::Job const& job) {
+    return job.optimizer.kind == job::OptimizerKind::adamw;
+}
+
+std::int64_t state_bytes(model::Model const& model, job::Job const& job) {
+    return 4 * model.parameter_elements() *
+           static_cast<std::int64_t>(state_kinds(is_adamw(job)).size());
+}
+
+} // namespace
+
 Trainer::Trainer(TrainerInput input)
     : input_{std::move(input)}, session_{input_.session}, saver_{input_.mpi, session_,
-                                                                 state_kinds(
-                                                                     input_.job.optimizer.kind ==
-                                                                     job::OptimizerKind::adamw)},
+                                                                 state_kinds(is_adamw(input_.job))},
       reporter_{input_.job.log, input_.job.train.steps,
                 session_.model().training_flops() *
                     static_cast<double>(input_.job.train.batch_size),
@@ -50,19 +67,68 @@ Trainer::Trainer(TrainerInput input)
     if (input_.mpi.rank() == 0) {
         metrics_.emplace(input_.job.run.out + "/metrics.jsonl");
         metrics_->truncate_to_step(input_.state.step);
+        if (input_.deadline)
+            time_limit_.emplace(*input_.deadline, state_bytes(session_.model(), input_.job));
     }
 }
 
-void Trainer::run() {
+RunEnd Trainer::run() {
     tokens_of_step_ = count_tokens(input_.mpi.world(), session_, input_.tokens, input_.state.step);
+    std::int64_t const first = input_.state.step;
     std::int64_t const last = input_.job.train.steps;
-    std::int64_t const every = input_.job.checkpoint.every;
-    while (input_.state.step < last) {
-        step();
-        if (input_.state.step == last || (every > 0 && input_.state.step % every == 0))
+    bool stop = first < last && stop_before_training();
+    while (input_.state.step < last && !stop) {
+        stop = step();
+        if (stop || saves(input_.state.step))
             save();
     }
     reporter_.finish();
+    if (input_.state.step >= last)
+        return RunEnd::finished;
+    say_how_to_go_on(input_.state.step > first);
+    return RunEnd::stopped_early;
+}
+
+bool Trainer::saves(std::int64_t step) const {
+    std::int64_t const every = input_.job.checkpoint.every;
+    return step == input_.job.train.steps || (every > 0 && step % every == 0);
+}
+
+bool Trainer::validates(std::int64_t step) const {
+    std::int64_t const every = input_.job.train.validate_every;
+    return input_.validation != nullptr && every > 0 &&
+           (step % every == 0 || step == input_.job.train.steps);
+}
+
+/// What came while the job was loading; nothing is to be saved yet. Collective.
+bool Trainer::stop_before_training() {
+    std::int64_t const mine = asks_for(requests(), Request::stop) ? 1 : 0;
+    return input_.mpi.world().all_max(std::vector<std::int64_t>{mine}).front() > 0;
+}
+
+/// What this rank asks for behind the step that begins.
+std::int64_t Trainer::requests() {
+    std::int64_t requests = take_requests(input_.mpi.rank());
+    if (!time_limit_)
+        return requests;
+    std::int64_t const step = input_.state.step + 1;
+    auto const words =
+        time_limit_->last_step({step, saves(step), validates(step), validates(step + 1)},
+                               std::chrono::steady_clock::now());
+    if (words && step < input_.job.train.steps) {
+        reporter_.finish();
+        core::log::root(core::log::Level::info, "{}", *words);
+        requests |= static_cast<std::int64_t>(Request::stop);
+    }
+    return requests;
+}
+
+void Trainer::say_how_to_go_on(bool trained) {
+    core::log::root(core::log::Level::info,
+                    "stopped early {} step {} of {}{}; the same command{} goes on from there",
+                    trained ? "at" : "before", input_.state.step + (trained ? 0 : 1),
+                    input_.job.train.steps, trained ? ", saved" : "",
+                    input_.job.checkpoint.resume == "auto" ? "" : " with '--resume auto'");
 }
 
 void Trainer::set_optimizer_scalars(double rate) {
@@ -82,8 +148,9 @@ void Trainer::set_optimizer_scalars(double rate) {
     state.decayed = scalars;
 }
 
-void Trainer::step() {
-    auto const begin = std::chrono::steady_clock::now();
+bool Trainer::step() {
+    auto const begin = Clock::now();
+    validation_seconds_ = 0;
     if (tokens_of_step_ == 0)
         throw core::AgreedError{core::ExitCode::bad_input,
                                 fmt::format("no target of step {} counts (all are masked by "
@@ -95,11 +162,11 @@ void Trainer::step() {
     state.loss_scale = 1.0f / static_cast<float>(tokens_of_step_);
     state.clip_norm = input_.job.optimizer.clip_norm;
     state.skip_nonfinite = input_.job.train.on_nonfinite != job::OnNonfinite::report;
-    state.requests = input_.mpi.rank() == 0 ? take_requests() : 0;
+    state.requests = requests();
     set_optimizer_scalars(rate);
     session_.run_train(input_.tokens);
     StepScalars const scalars = state.scalars;
-    std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - begin;
+    double const seconds = seconds_since(begin);
 
     if (input_.after_pass)
         input_.after_pass(input_.state.step + 1);
@@ -118,17 +185,18 @@ void Trainer::step() {
     record.grad_norm = std::sqrt(scalars.squared_gradient_norm);
     record.lr = rate;
     record.tokens = input_.state.tokens_consumed;
-    record.tokens_per_second = static_cast<double>(scalars.tokens) / seconds.count();
-    record.step_seconds = seconds.count();
-    std::int64_t const every = input_.job.train.validate_every;
-    if (input_.validation != nullptr && every > 0 &&
-        (record.step % every == 0 || record.step == input_.job.train.steps))
+    record.tokens_per_second = static_cast<double>(scalars.tokens) / seconds;
+    record.step_seconds = seconds;
+    if (validates(record.step))
         record.val_loss = validate();
     reporter_.step(record);
-    if ((scalars.requests & static_cast<std::int64_t>(Request::exchange_schedule)) != 0)
+    if (asks_for(scalars.requests, Request::exchange_schedule))
         exchange_schedule();
     if (metrics_)
         metrics_->append(record);
+    if (time_limit_)
+        time_limit_->note_step(seconds_since(begin) - validation_seconds_);
+    return asks_for(scalars.requests, Request::stop);
 }
 
 void Trainer::exchange_schedule() {
@@ -177,11 +245,16 @@ double Trainer::validate() {
     std::int64_t batches = input_.validation->batches();
     if (input_.job.train.validation_batches > 0)
         batches = std::min(batches, input_.job.train.validation_batches);
-    return evaluate(session_, *input_.validation, batches);
+    auto const begin = Clock::now();
+    double const loss = evaluate(session_, *input_.validation, batches);
+    validation_seconds_ = seconds_since(begin);
+    if (time_limit_)
+        time_limit_->note_validation(validation_seconds_);
+    return loss;
 }
 
 void Trainer::save() {
-    auto const begin = std::chrono::steady_clock::now();
+    auto const begin = Clock::now();
     saver_.save(input_.job.run.out,
                 {.creator = input_.creator,
                  .state = input_.state,
@@ -192,10 +265,12 @@ void Trainer::save() {
                  .plan_toml = input_.plan_toml,
                  .schedule_csv = input_.schedule_csv},
                 static_cast<int>(input_.job.checkpoint.keep));
-    std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - begin;
+    double const seconds = seconds_since(begin);
+    if (time_limit_)
+        time_limit_->note_save(seconds);
     reporter_.finish(); // the progress bar's line
     core::log::root(core::log::Level::info, "saved {}/{} in {:.2f} s", input_.job.run.out,
-                    checkpoints::step_folder_name(input_.state.step), seconds.count());
+                    checkpoints::step_folder_name(input_.state.step), seconds);
 }
 
 void Trainer::write_gradients() {

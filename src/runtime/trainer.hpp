@@ -9,6 +9,7 @@
 #include "runtime/report.hpp"
 #include "runtime/saving.hpp"
 #include "runtime/session.hpp"
+#include "runtime/time_limit.hpp"
 
 #include <functional>
 #include <optional>
@@ -35,21 +36,32 @@ struct TrainerInput {
     /// training programs and returns the orders now in force for the checkpoints, or nothing where
     /// they stay. May be empty.
     std::function<std::optional<std::string>()> exchange_schedule;
+    std::optional<Deadline> deadline; ///< rank 0's counts
 };
+
+/// How training ended: with the job's last step, or before, because of a signal or the deadline.
+enum class RunEnd : std::uint8_t { finished, stopped_early };
 
 class Trainer {
   public:
     explicit Trainer(TrainerInput input);
 
-    /// Runs to the job's last step. Throws core::Error when loss or gradient is not finite and the
-    /// job says stop, or too many steps in a row were skipped.
-    void run();
+    /// Runs to the job's last step, or to an earlier one behind which all ranks agree to stop. What
+    /// was trained is saved in both cases. Throws core::Error when loss or gradient is not finite
+    /// and the job says stop, or too many steps in a row were skipped.
+    RunEnd run();
 
     /// Mean loss over the validation set in nats per token. Collective.
     double validate();
 
   private:
-    void step();
+    /// Whether some rank asks to stop.
+    bool step();
+    bool stop_before_training();
+    std::int64_t requests();
+    bool validates(std::int64_t step) const;
+    bool saves(std::int64_t step) const;
+    void say_how_to_go_on(bool trained);
     void set_optimizer_scalars(double rate);
     /// False when the step was skipped.
     bool accept(StepScalars const& scalars);
@@ -63,6 +75,8 @@ class Trainer {
     std::optional<Saver> gradient_saver_;
     std::optional<io::MetricsWriter> metrics_; ///< rank 0
     Reporter reporter_;
+    std::optional<TimeLimit> time_limit_; ///< rank 0, where there is a deadline
+    double validation_seconds_ = 0;       ///< of the step that runs
     std::int64_t tokens_of_step_ = 0;
     std::int64_t skipped_in_a_row_ = 0;
 };

@@ -173,6 +173,7 @@ void make_consistent(Engine& engine, Job& job) {
     std::replace(job.run.name.begin(), job.run.name.end(), '/', '_');
     job.run.name = "n" + job.run.name;
     job.run.out = "o" + job.run.out;
+    job.run.time_limit = draw(engine, 0, 1) == 0 ? "" : "3:30:00";
     job.train.microbatch_size = draw(engine, 1, job.train.batch_size);
     job.optimizer.warmup_steps = draw(engine, 0, job.train.steps);
     job.optimizer.decay_steps =
