@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoints/frame.hpp"
 
+#include "core/error.hpp"
+
 #include <algorithm>
 
 namespace evener::checkpoints {
@@ -27,6 +29,19 @@ std::vector<SliceRecord const*> slices_in(Manifest const& manifest, std::string 
         if (slice.file == file)
             found.push_back(&slice);
     return found;
+}
+
+void describe_frame(WriterResult& result, std::string const& path) {
+    std::vector<SliceRecord const*> slices;
+    for (SliceRecord const& record : result.slices)
+        slices.push_back(&record);
+    auto const bytes = files::size_of(path);
+    auto const digest =
+        bytes ? frame_digest(files::open_for_reading(path), *bytes, slices) : std::nullopt;
+    if (!digest)
+        throw core::IoError{path, "the file was removed or cut while it was written"};
+    result.file.bytes = *bytes;
+    result.file.digest = *digest;
 }
 
 } // namespace evener::checkpoints

@@ -23,4 +23,8 @@ std::optional<Digest> frame_digest(files::Descriptor const& file, std::int64_t f
 /// The slices of `manifest` that lie in `file`.
 std::vector<SliceRecord const*> slices_in(Manifest const& manifest, std::string const& file);
 
+/// Fills in size and digest of a data file that is whole on the disk. Throws IoError if its slices do
+/// not lie in it.
+void describe_frame(WriterResult& result, std::string const& path);
+
 } // namespace evener::checkpoints

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <thread>
 
 namespace evener::checkpoints::sample {
 
@@ -62,15 +63,21 @@ std::vector<float> values(std::uint64_t salt, std::string const& kind, TensorInf
     return out;
 }
 
-std::vector<WriterResult> write_slices(std::string const& folder, std::uint64_t salt,
-                                       std::uint64_t seed, int writers,
-                                       std::vector<TensorInfo> const& infos) {
-    std::mt19937_64 random{seed};
-    struct Cut {
-        std::string kind;
-        TensorInfo tensor;
-        core::Range rows;
-    };
+namespace {
+
+/// Rows of a tensor of a kind.
+struct Cut {
+    std::string kind;
+    TensorInfo tensor;
+    core::Range rows;
+
+    SliceData slice(float const* data) const {
+        return {kind, tensor.name, tensor.shape, rows, data};
+    }
+};
+
+/// All of the state in pieces, in any order.
+std::vector<Cut> random_cuts(std::mt19937_64& random, std::vector<TensorInfo> const& infos) {
     std::vector<Cut> cuts;
     for (std::string const& kind : kinds())
         for (TensorInfo const& tensor : infos)
@@ -81,20 +88,54 @@ std::vector<WriterResult> write_slices(std::string const& folder, std::uint64_t 
                 begin = end;
             }
     std::shuffle(cuts.begin(), cuts.end(), random);
+    return cuts;
+}
 
+} // namespace
+
+std::vector<WriterResult> write_slices(std::string const& folder, std::uint64_t salt,
+                                       std::uint64_t seed, int writers,
+                                       std::vector<TensorInfo> const& infos) {
+    std::mt19937_64 random{seed};
+    std::vector<Cut> const cuts = random_cuts(random, infos);
     std::vector<SliceWriter> files;
     for (int writer = 0; writer < writers; ++writer)
         files.emplace_back(folder, writer,
                            std::int64_t{4} << random() % 8); // calls of 4 to 512 bytes
     for (Cut const& cut : cuts) {
         std::vector<float> const data = values(salt, cut.kind, cut.tensor, cut.rows);
-        files[random() % files.size()].write(
-            {cut.kind, cut.tensor.name, cut.tensor.shape, cut.rows, data.data()});
+        files[random() % files.size()].write(cut.slice(data.data()));
     }
     std::vector<WriterResult> results;
     for (SliceWriter& file : files)
         results.push_back(file.finish());
     return results;
+}
+
+WriterResult write_shared_slices(std::string const& folder, std::uint64_t salt, std::uint64_t seed,
+                                 int writers, std::vector<TensorInfo> const& infos) {
+    std::mt19937_64 random{seed};
+    std::vector<Cut> const cuts = random_cuts(random, infos);
+    std::vector<SliceData> slices;
+    for (Cut const& cut : cuts)
+        slices.push_back(cut.slice(nullptr));
+    WriterResult whole = make_shared_file(folder, slices);
+
+    std::vector<std::thread> threads; // each writer has every so manieth slice
+    for (int writer = 0; writer < writers; ++writer)
+        threads.emplace_back([&, writer, call_bytes = std::int64_t{1} << random() % 8] {
+            SharedFileWriter file{folder, call_bytes};
+            for (auto i = static_cast<std::size_t>(writer); i < cuts.size();
+                 i += static_cast<std::size_t>(writers)) {
+                Cut const& cut = cuts[i];
+                std::vector<float> const data = values(salt, cut.kind, cut.tensor, cut.rows);
+                whole.slices[i] = file.write(cut.slice(data.data()), whole.slices[i]);
+            }
+            file.finish();
+        });
+    for (std::thread& thread : threads)
+        thread.join();
+    return finish_shared_file(folder, std::move(whole.slices));
 }
 
 std::string save(std::string const& out, std::int64_t step, std::uint64_t salt, int writers) {

@@ -5,6 +5,7 @@
 // that takes every bit pattern (NaNs with payload, denormals, infinities), cut into slices at
 // random and spread over several writers.
 
+#include "checkpoints/shared_file.hpp"
 #include "checkpoints/store.hpp"
 #include "checkpoints/writer.hpp"
 
@@ -27,6 +28,10 @@ std::vector<float> values(std::uint64_t salt, std::string const& kind, TensorInf
 std::vector<WriterResult> write_slices(std::string const& folder, std::uint64_t salt,
                                        std::uint64_t seed, int writers,
                                        std::vector<TensorInfo> const& infos = tensors());
+
+/// The same into one file by `writers` threads.
+WriterResult write_shared_slices(std::string const& folder, std::uint64_t salt, std::uint64_t seed,
+                                 int writers, std::vector<TensorInfo> const& infos = tensors());
 
 /// A whole save: begin, write, commit. Returns the folder.
 std::string save(std::string const& out, std::int64_t step, std::uint64_t salt = 0,
