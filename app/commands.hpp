@@ -70,6 +70,16 @@ struct InspectOptions {
     std::string path;
     bool verify = false;
 };
+/// Where there are several values, each is for a part of a heterogeneous job; empty = the template's.
+struct TemplateOptions {
+    std::string kind = "nodes"; ///< nodes, hetjob or mpirun
+    std::string job;
+    std::vector<std::string> nodes;
+    std::vector<std::string> tasks;
+    std::vector<std::string> cpus;
+    std::vector<std::string> time;
+    std::string output; ///< empty = print it
+};
 
 core::ExitCode prepare(PrepareOptions const& options);
 core::ExitCode check(JobOptions const& options);
@@ -81,5 +91,6 @@ core::ExitCode sample(SampleOptions const& options);
 core::ExitCode inspect(InspectOptions const& options);
 core::ExitCode export_run(ExportOptions const& options);
 core::ExitCode import_folder(ImportOptions const& options);
+core::ExitCode slurm_template(TemplateOptions const& options);
 
 } // namespace evener::app

@@ -138,6 +138,25 @@ void add_exchange(CLI::App& cli, app::ExportOptions& to, app::ImportOptions& fro
     in->callback([&] { command = [&] { return app::import_folder(from); }; });
 }
 
+void add_template(CLI::App& cli, app::TemplateOptions& options, Command& command) {
+    CLI::App* const sub =
+        cli.add_subcommand("template", "Print a batch script to submit a job with");
+    sub->add_option("SCHEDULER", "slurm")->required()->check(CLI::IsMember({"slurm"}));
+    sub->add_option("--kind", options.kind,
+                    "nodes (of one kind, default), hetjob (of several kinds) or mpirun")
+        ->check(CLI::IsMember({"nodes", "hetjob", "mpirun"}));
+    sub->add_option("--job", options.job, "Job file that it trains");
+    sub->add_option("--nodes", options.nodes, "N or MIN-MAX; of a hetjob one for each part: 2,1-8")
+        ->delimiter(',');
+    sub->add_option("--ntasks-per-node", options.tasks, "Ranks of a node; likewise")
+        ->delimiter(',');
+    sub->add_option("--cpus-per-task", options.cpus, "Cores of a rank; likewise")->delimiter(',');
+    sub->add_option("--time", options.time, "Time limit, such as 04:00:00; likewise")
+        ->delimiter(',');
+    sub->add_option("--output", options.output, "File to write instead");
+    sub->callback([&] { command = [&] { return app::slurm_template(options); }; });
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -158,6 +177,7 @@ int main(int argc, char** argv) {
     app::InspectOptions inspect;
     app::ExportOptions to;
     app::ImportOptions from;
+    app::TemplateOptions script;
     Command command;
     add_prepare(cli, prepare, command);
     add_job_commands(cli, job, command);
@@ -166,6 +186,7 @@ int main(int argc, char** argv) {
     add_sample(cli, sample, command);
     add_inspect(cli, inspect, command);
     add_exchange(cli, to, from, command);
+    add_template(cli, script, command);
     try {
         cli.parse(argc, argv);
     } catch (CLI::ParseError const& error) {

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// `evener template slurm`: a file of slurm/ with the lines at its top filled in.
+#include "io/files.hpp"
+
+#include "app/commands.hpp"
+#include "app/slurm_templates.hpp"
+#include <fmt/format.h>
+
+namespace evener::app {
+
+namespace {
+
+/// Not more than a job's name, a number of nodes or a time need, so that no shell sees more in it.
+void require_plain(std::string const& option, std::string const& value, std::string const& extra) {
+    constexpr char const* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    auto const bad = value.find_first_not_of(plain + extra);
+    if (value.empty() || bad != std::string::npos)
+        throw core::ConfigError{
+            fmt::format("'--{}' is '{}' (only letters, digits and '{}' go into a script as they "
+                        "are); give another, or edit the script",
+                        option, value, extra)};
+}
+
+class Script {
+  public:
+    Script(std::string text, std::size_t parts) : text_{std::move(text)}, parts_{parts} {}
+
+    /// `#SBATCH --option=...` of each part of the job: one value for all, or one each; none: it stays.
+    void set(std::string const& option, std::vector<std::string> const& values) {
+        if (values.size() > 1 && values.size() != parts_)
+            throw core::ConfigError{fmt::format(
+                "'--{}' has {} values (the job has {} part{}); give one, or one for each part",
+                option, values.size(), parts_, parts_ == 1 ? "" : "s")};
+        if (values.empty())
+            return;
+        std::string const word = fmt::format("\n#SBATCH --{}=", option);
+        std::size_t place = 0;
+        for (std::size_t part = 0; part < parts_; ++part) {
+            std::string const& value = values[values.size() == 1 ? 0 : part];
+            require_plain(option, value, ":-");
+            place = text_.find(word, place);
+            EVENER_ENSURE(place != std::string::npos);
+            place += word.size();
+            text_.replace(place, text_.find('\n', place) - place, value);
+        }
+    }
+
+    /// The default of a shell variable.
+    void set_default(std::string const& variable, std::string const& value) {
+        std::string const word = fmt::format("\n{0}=${{{0}:-", variable);
+        std::size_t const place = text_.find(word);
+        EVENER_ENSURE(place != std::string::npos);
+        std::size_t const begin = place + word.size();
+        text_.replace(begin, text_.find('}', begin) - begin, value);
+    }
+
+    std::string const& text() const { return text_; }
+
+  private:
+    std::string text_;
+    std::size_t parts_;
+};
+
+Script template_of(std::string const& kind) {
+    if (kind == "hetjob")
+        return {slurm_hetjob_template, 2};
+    return {kind == "mpirun" ? slurm_mpirun_template : slurm_nodes_template, 1};
+}
+
+} // namespace
+
+core::ExitCode slurm_template(TemplateOptions const& options) {
+    Script script = template_of(options.kind);
+    script.set("nodes", options.nodes);
+    script.set("ntasks-per-node", options.tasks);
+    script.set("cpus-per-task", options.cpus);
+    script.set("time", options.time);
+    if (!options.job.empty()) {
+        require_plain("job", options.job, "/._-+=,@%");
+        script.set_default("JOB", options.job);
+    }
+    if (options.output.empty())
+        fmt::print("{}", script.text());
+    else
+        io::write_file_atomically(options.output, script.text());
+    return core::ExitCode::done;
+}
+
+} // namespace evener::app
