@@ -173,6 +173,15 @@ TEST(Templates, CountRestartsThatSlurmMadeItself) {
     EXPECT_EQ(slurm.noted("controlled"), "");
 }
 
+TEST(Templates, TellWhenTheJobEndsWhereSlurmDoesNot) {
+    FakeSlurm slurm{"evener.sbatch"};
+    slurm.launch("echo ends ${SLURM_JOB_END_TIME:-never} >&2");
+    EXPECT_THAT(slurm.run().errors, HasSubstr("ends never"));
+    slurm.write("end", "2033-05-18T03:33:20\n2035-01-01T00:00:00\n");
+    EXPECT_THAT(slurm.run({"TZ=UTC"}).errors, HasSubstr("ends 2000000000"));
+    EXPECT_THAT(slurm.run({"SLURM_JOB_END_TIME=5"}).errors, HasSubstr("ends 5"));
+}
+
 TEST(Templates, SayWhenTheSiteDoesNotRequeue) {
     FakeSlurm slurm{"evener.sbatch"};
     slurm.launch("exit 75");
