@@ -59,29 +59,33 @@ std::int64_t arena_bytes(Engine const& engine, Programs const& programs, core::R
                     programs.evaluate.programs[rank.index()].arena_bytes);
 }
 
-/// This rank's part of the node's snapshot for checkpoints; a rank alone on its node needs none.
+/// This rank's part of its node's snapshot for checkpoints, and of the one for gradients. Collective.
 std::int64_t snapshot_bytes(comm::MpiSession const& mpi, Programs const& programs,
-                            std::int64_t moments) {
-    std::int64_t bytes = 0;
-    if (mpi.node().size() > 1)
-        for (program::Bucket const& bucket : programs.train->buckets)
-            bytes += 4 * (1 + moments) * bucket.shard_of(core::RankId{mpi.rank()}).size();
-    return bytes;
+                            model::Model const& model, job::Job const& job) {
+    auto const bytes = [&](std::vector<std::string> const& kinds) {
+        return runtime::snapshot_bytes(
+                   runtime::savers_of({mpi.world(), mpi.node()}, *programs.train, model, kinds))
+            .at(static_cast<std::size_t>(mpi.rank()));
+    };
+    std::int64_t const gradients =
+        job.log.gradients.empty() ? 0 : bytes({std::string{runtime::kind_gradients}});
+    return bytes(runtime::state_kinds(has_adamw(job))) + gradients;
 }
 
 /// Of the start table, made elsewhere.
 struct StartLines {
     std::string routes;
     std::string prediction;
-    std::int64_t staging = 0; ///< of OtherMemory
+    std::int64_t staging = 0;  ///< of OtherMemory
+    std::int64_t snapshot = 0; ///< the same
 };
 
 /// Collective.
 void print_start(comm::MpiSession const& mpi, Engine const& engine, Programs const& programs,
-                 model::Model const& model, std::int64_t moments, StartLines const& lines) {
+                 model::Model const& model, StartLines const& lines) {
     OtherMemory mine;
     mine.outside = cluster::resident_bytes();
-    mine.snapshot = snapshot_bytes(mpi, programs, moments);
+    mine.snapshot = lines.snapshot;
     mine.staging = lines.staging;
     std::vector<OtherMemory> other;
     for (auto const& rank :
@@ -157,9 +161,10 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options,
     core::RankId const rank{mpi.rank()};
     runtime::PinnedNeeds const pinned =
         pinned_needs(engine, programs, model, rank, routes, !job.log.gradients.empty());
-    print_start(mpi, engine, programs, model, lowering.moments,
+    std::int64_t const snapshot = snapshot_bytes(mpi, programs, model, job);
+    print_start(mpi, engine, programs, model,
                 {routes_table(routes, engine), prediction_line(*programs.train, model, profile),
-                 pinned.total() - pinned.homes});
+                 pinned.total() - pinned.homes, snapshot});
     std::string const job_toml = job::print_job(job);
     std::string const plan_toml = job::print_plan(job.plan);
     std::string const schedule_csv = program::print_schedule(schedule);
@@ -171,8 +176,7 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options,
 
     comm::Transport transport{mpi.world().get(), comm::TransportOptions::from_environment()};
     require_tags(transport, plan);
-    require_node_memory(mpi, arena_bytes(engine, programs, rank) + pinned.total() +
-                                 snapshot_bytes(mpi, programs, lowering.moments));
+    require_node_memory(mpi, arena_bytes(engine, programs, rank) + pinned.total() + snapshot);
     std::unique_ptr<runtime::Session> session;
     together(mpi, true, [&] {
         session.reset(new runtime::Session{

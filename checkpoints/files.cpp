@@ -133,9 +133,12 @@ std::string read_text(std::string const& path) {
     return text;
 }
 
-void write_text(std::string const& path, std::string_view text) {
+void write_text(std::string const& path, std::string_view text,
+                std::function<void()> const& before_rename) {
     std::string const temporary = path + ".tmp";
     write_all(temporary, text);
+    if (before_rename)
+        before_rename();
     rename(temporary, path);
 }
 
@@ -190,6 +193,11 @@ void sync_file(std::string const& path) {
 
 void sync_folder(std::string const& path) {
     sync_path(path, O_RDONLY | O_DIRECTORY);
+}
+
+void forget(std::string const& path) {
+    // Advice: what fails leaves the pages where they are.
+    static_cast<void>(::posix_fadvise(open_for_reading(path).get(), 0, 0, POSIX_FADV_DONTNEED));
 }
 
 std::int64_t free_bytes(std::string const& folder) {

@@ -8,6 +8,7 @@
 #include "core/handle.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,8 +37,9 @@ std::vector<std::string> names_in(std::string const& folder);
 
 /// Whole content. Throws IoError; a folder or a file over 1 GiB counts as unreadable.
 std::string read_text(std::string const& path);
-/// Writes `path`.tmp, syncs it and renames it to `path`.
-void write_text(std::string const& path, std::string_view text);
+/// Writes `path`.tmp, syncs it, calls `before_rename` and renames it to `path`.
+void write_text(std::string const& path, std::string_view text,
+                std::function<void()> const& before_rename = {});
 
 /// Adds the bytes [begin, end); false if the file ends before or cannot be read.
 bool add_bytes(Hasher& hasher, Descriptor const& file, std::int64_t begin, std::int64_t end);
@@ -51,6 +53,8 @@ void remove_tree(std::string const& path);
 void empty(std::string const& path) noexcept;
 void sync_file(std::string const& path);
 void sync_folder(std::string const& path);
+/// Drops a synced file from the page cache, where the system can: the next read is from the disk.
+void forget(std::string const& path);
 /// Bytes a user without privileges can still write.
 std::int64_t free_bytes(std::string const& folder);
 

@@ -204,16 +204,20 @@ Manifest read_manifest(std::string const& folder) {
     return parse_manifest(files::read_text(path), path);
 }
 
+std::string misfit(FileRecord const& file, std::string const& folder) {
+    auto const bytes = files::size_of(fmt::format("{}/{}", folder, file.name));
+    if (!bytes)
+        return fmt::format("{}: the file is missing", file.name);
+    if (*bytes != file.bytes)
+        return fmt::format("{}: the file has {} bytes, not {}", file.name, *bytes, file.bytes);
+    return "";
+}
+
 std::vector<std::string> misfit_files(Manifest const& manifest, std::string const& folder) {
     std::vector<std::string> lines;
-    for (FileRecord const& file : manifest.data_files) {
-        auto const bytes = files::size_of(fmt::format("{}/{}", folder, file.name));
-        if (!bytes)
-            lines.push_back(fmt::format("{}: the file is missing", file.name));
-        else if (*bytes != file.bytes)
-            lines.push_back(
-                fmt::format("{}: the file has {} bytes, not {}", file.name, *bytes, file.bytes));
-    }
+    for (FileRecord const& file : manifest.data_files)
+        if (std::string line = misfit(file, folder); !line.empty())
+            lines.push_back(std::move(line));
     return lines;
 }
 

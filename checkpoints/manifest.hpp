@@ -34,6 +34,8 @@ std::string sealed(std::string text);
 std::string encode(WriterResult const& result);
 WriterResult decode_writer_result(std::string const& text);
 
+/// What is wrong with the file's presence or size in `folder`, as one line; empty: nothing.
+std::string misfit(FileRecord const& file, std::string const& folder);
 /// Data files of `manifest` that are missing in `folder` or have the wrong size, one line each.
 std::vector<std::string> misfit_files(Manifest const& manifest, std::string const& folder);
 

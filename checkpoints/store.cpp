@@ -62,12 +62,14 @@ void recover(std::string const& out) {
 
 /// Puts `step-N.tmp` in the place of `step-N`. Between the two renames only `step-N.old` is there,
 /// which list() and recover() know.
-void move_into_place(std::string const& out, std::int64_t step) {
+void move_into_place(std::string const& out, std::int64_t step, AtPoint const& at) {
     std::string const folder = path_of(out, step);
     std::string const old = path_of(out, step, replaced);
     bool const replaces = files::is_folder(folder);
-    if (replaces)
+    if (replaces) {
         files::rename(folder, old);
+        pass(at, SavePoint::commit_renames);
+    }
     files::rename(path_of(out, step, being_written), folder);
     files::sync_folder(out);
     if (replaces)
@@ -154,8 +156,10 @@ std::string step_folder_name(std::int64_t step) {
     return fmt::format("{}{:08d}", prefix, step);
 }
 
-std::string begin(std::string const& out, std::int64_t step, std::int64_t bytes) {
+std::string begin(std::string const& out, std::int64_t step, std::int64_t bytes,
+                  AtPoint const& at) {
     EVENER_EXPECT(step >= 0 && bytes >= 0);
+    pass(at, SavePoint::begin_start);
     files::make_folders(out);
     recover(out);
     if (std::int64_t const free = files::free_bytes(out); free < bytes)
@@ -165,11 +169,13 @@ std::string begin(std::string const& out, std::int64_t step, std::int64_t bytes)
                                              1e-9 * static_cast<double>(free))};
     std::string folder = path_of(out, step, being_written);
     files::make_folder(folder);
+    pass(at, SavePoint::begin_folder);
     return folder;
 }
 
 CheckpointInfo commit(std::string const& out, Description const& description,
-                      std::vector<WriterResult> const& writers) {
+                      std::vector<WriterResult> const& writers, AtPoint const& at) {
+    pass(at, SavePoint::commit_start);
     std::int64_t const step = description.state.step;
     std::string const folder = path_of(out, step, being_written);
     Manifest manifest = manifest_of(description, writers);
@@ -188,13 +194,30 @@ CheckpointInfo commit(std::string const& out, Description const& description,
     validate(manifest, folder);
     files::sync_folder(folder);
     std::string const path = fmt::format("{}/{}", folder, manifest_name);
-    files::write_text(path, manifest_text(manifest, path));
+    files::write_text(path, manifest_text(manifest, path),
+                      [&] { pass(at, SavePoint::commit_manifest); });
     files::sync_folder(folder);
+    pass(at, SavePoint::commit_sealed);
 
-    move_into_place(out, step);
+    move_into_place(out, step, at);
+    pass(at, SavePoint::commit_moved);
     files::write_text(fmt::format("{}/latest", out), step_folder_name(step) + "\n");
     files::sync_folder(out);
+    pass(at, SavePoint::commit_named);
     return CheckpointInfo{path_of(out, step), std::move(manifest)};
+}
+
+void confirm(CheckpointInfo const& committed) {
+    if (read_manifest(committed.folder) != committed.manifest)
+        throw core::CheckpointError{committed.folder,
+                                    "its manifest.json does not read back as it was written (the "
+                                    "file system or its disk is faulty) choose another 'out'"};
+    std::vector<std::string> lines = misfit_files(committed.manifest, committed.folder);
+    for (FileRecord const& file : committed.manifest.side_files)
+        if (std::string line = misfit(file, committed.folder); !line.empty())
+            lines.push_back(std::move(line));
+    if (!lines.empty())
+        throw core::CheckpointError{committed.folder, fmt::format("{}", fmt::join(lines, "; "))};
 }
 
 void abandon(std::string const& out, std::int64_t step) noexcept {
@@ -220,17 +243,22 @@ std::optional<CheckpointInfo> find_newest_valid(std::string const& out, Depth de
     return std::nullopt;
 }
 
-std::vector<std::string> prune(std::string const& out, int keep) {
-    EVENER_EXPECT(keep >= 1);
+std::vector<std::string> prune(std::string const& out, Retention retention, AtPoint const& at) {
+    EVENER_EXPECT(retention.newest >= 0 && retention.every >= 0);
     std::vector<std::string> deleted;
+    if (retention.newest == 0)
+        return deleted;
     std::vector<CheckpointInfo> const valid = list(out, Depth::sizes);
     std::string const latest = latest_name(out);
-    for (std::size_t i = static_cast<std::size_t>(keep); i < valid.size(); ++i) {
-        if (step_folder_name(valid[i].manifest.state.step) == latest)
+    for (std::size_t i = 0; i < valid.size(); ++i) {
+        std::int64_t const step = valid[i].manifest.state.step;
+        if (static_cast<std::int64_t>(i) < retention.newest || step_folder_name(step) == latest ||
+            (retention.every > 0 && step % retention.every == 0))
             continue;
         // Renamed first: a delete that is interrupted leaves no half a checkpoint under its name.
-        std::string const doomed = path_of(out, valid[i].manifest.state.step, being_written);
+        std::string const doomed = path_of(out, step, being_written);
         files::rename(valid[i].folder, doomed);
+        pass(at, SavePoint::prune_delete);
         files::remove_tree(doomed);
         deleted.push_back(valid[i].folder);
     }

@@ -10,6 +10,7 @@
 // The caller holds the lock of the run folder: begin() takes every `.tmp` folder for a dead one.
 
 #include "checkpoints/records.hpp"
+#include "checkpoints/save_points.hpp"
 
 #include <functional>
 #include <optional>
@@ -47,13 +48,18 @@ std::string step_folder_name(std::int64_t step);
 /// Makes `out`/step-NNNNNNNN.tmp for the writers and returns its path. Removes what killed saves
 /// left. Throws IoError if the folder cannot be made or `bytes` (payload_bytes) exceed the free
 /// space.
-std::string begin(std::string const& out, std::int64_t step, std::int64_t bytes);
+std::string begin(std::string const& out, std::int64_t step, std::int64_t bytes,
+                  AtPoint const& at = {});
 
 /// Writes the texts, model.h5 and last the manifest, then renames the folder into place, replacing
 /// one of the same step, and names it in `out`/latest. All of it synced to the disk. Throws
 /// CheckpointError if the slices do not tile the tensors or a data file is not as its writer said.
 CheckpointInfo commit(std::string const& out, Description const& description,
-                      std::vector<WriterResult> const& writers);
+                      std::vector<WriterResult> const& writers, AtPoint const& at = {});
+
+/// Reads the manifest of a checkpoint back from its place and looks at the sizes of its files. Throws
+/// CheckpointError unless all is as it was committed.
+void confirm(CheckpointInfo const& committed);
 
 /// Removes the `.tmp` folder of a save that failed. Never throws.
 void abandon(std::string const& out, std::int64_t step) noexcept;
@@ -64,9 +70,15 @@ std::vector<CheckpointInfo> list(std::string const& out, Depth depth, Notice con
 std::optional<CheckpointInfo> find_newest_valid(std::string const& out, Depth depth,
                                                 Notice const& notice = {});
 
-/// Deletes all but the newest `keep` >= 1 checkpoints and returns the folders deleted. Never the
-/// one committed last, also if its step is not the highest (a run resumed from an older one).
-/// Folders that are no valid checkpoints are neither counted nor touched.
-std::vector<std::string> prune(std::string const& out, int keep);
+/// Which checkpoints of a run stay.
+struct Retention {
+    std::int64_t newest = 0; ///< so many; 0 = all
+    std::int64_t every = 0;  ///< and those whose step is a multiple of it; 0 = no others
+};
+
+/// Deletes what `retention` does not keep and returns the folders deleted. Never the one committed
+/// last, also if its step is not the highest (a run resumed from an older one). Folders that are no
+/// valid checkpoints are neither counted nor touched.
+std::vector<std::string> prune(std::string const& out, Retention retention, AtPoint const& at = {});
 
 } // namespace evener::checkpoints

@@ -22,14 +22,13 @@ void check_place(hdf5::File const& file, SliceRecord const& slice, std::string c
 
 /// Slices are hashed by offset, so that they are judged one by one even where HDF5 cannot open the
 /// file; HDF5 sees the file only if its structure is whole.
-void check_file(Manifest const& manifest, FileRecord const& record, std::string const& folder,
-                std::vector<std::string>& lines) {
+void check_file(FileRecord const& record, std::vector<SliceRecord const*> const& slices,
+                std::string const& folder, std::vector<std::string>& lines) {
     std::string const path = fmt::format("{}/{}", folder, record.name);
     auto const bytes = files::size_of(path);
     if (!bytes)
-        return; // misfit_files told
+        return; // misfit tells
     files::Descriptor const file = files::open_for_reading(path);
-    auto const slices = slices_in(manifest, record.name);
     for (SliceRecord const* slice : slices) {
         Hasher hasher;
         if (!files::add_bytes(hasher, file, slice->offset, slice->offset + slice->bytes))
@@ -80,7 +79,24 @@ void as_line(std::vector<std::string>& lines, Work const& work) {
 std::vector<std::string> damaged_data(Manifest const& manifest, std::string const& folder) {
     std::vector<std::string> lines = misfit_files(manifest, folder);
     for (FileRecord const& record : manifest.data_files)
-        as_line(lines, [&] { check_file(manifest, record, folder, lines); });
+        as_line(lines,
+                [&] { check_file(record, slices_in(manifest, record.name), folder, lines); });
+    return lines;
+}
+
+std::vector<std::string> damaged_file(WriterResult const& written, std::string const& folder) {
+    std::vector<std::string> lines;
+    std::vector<SliceRecord const*> slices;
+    for (SliceRecord const& slice : written.slices)
+        slices.push_back(&slice);
+    as_line(lines, [&] {
+        if (std::string line = misfit(written.file, folder); !line.empty())
+            lines.push_back(std::move(line));
+        std::string const path = fmt::format("{}/{}", folder, written.file.name);
+        if (files::size_of(path))
+            files::forget(path);
+        check_file(written.file, slices, folder, lines);
+    });
     return lines;
 }
 

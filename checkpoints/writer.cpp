@@ -30,10 +30,12 @@ void write_data(hid_t dataset, SliceData const& slice, std::int64_t call_bytes,
 
 } // namespace
 
-SliceWriter::SliceWriter(std::string const& folder, int writer, std::int64_t call_bytes)
+SliceWriter::SliceWriter(std::string const& folder, int writer, std::int64_t call_bytes, AtPoint at)
     : path_{fmt::format("{}/{}", folder, data_file_name(writer))},
-      call_bytes_{call_bytes}, file_{new hdf5::OpenFile{hdf5::create_file(path_)}} {
+      call_bytes_{call_bytes}, at_{std::move(at)} {
     EVENER_EXPECT(call_bytes >= 4);
+    pass(at_, SavePoint::write_start);
+    file_.reset(new hdf5::OpenFile{hdf5::create_file(path_)});
     result_.file.name = data_file_name(writer);
 }
 
@@ -47,6 +49,8 @@ SliceWriter::~SliceWriter() {
 SliceRecord SliceWriter::write(SliceData const& slice) {
     EVENER_EXPECT(file_ != nullptr && slice.data != nullptr);
     hdf5::prepare_library();
+    if (!result_.slices.empty())
+        pass(at_, SavePoint::write_slice);
     SliceRecord record;
     try {
         hid_t const dataset = hdf5::make_slice_dataset(file_->id, slice, path_);
@@ -74,6 +78,7 @@ void SliceWriter::give_up() noexcept {
 WriterResult SliceWriter::finish() {
     EVENER_EXPECT(file_ != nullptr);
     hdf5::prepare_library();
+    pass(at_, SavePoint::write_flush);
     try {
         EVENER_HDF5(path_, H5Fflush(file_->id.get(), H5F_SCOPE_GLOBAL));
     } catch (core::Error const&) {
@@ -82,7 +87,9 @@ WriterResult SliceWriter::finish() {
     }
     EVENER_HDF5(path_, H5Fclose(file_->id.release()));
     file_.reset();
+    pass(at_, SavePoint::write_sync);
     files::sync_file(path_); // closing an HDF5 file leaves it in the page cache
+    pass(at_, SavePoint::write_synced);
 
     describe_frame(result_, path_);
     return std::move(result_);

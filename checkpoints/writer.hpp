@@ -7,6 +7,7 @@
 // to remove.
 
 #include "checkpoints/records.hpp"
+#include "checkpoints/save_points.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -24,7 +25,8 @@ inline constexpr std::int64_t max_call_bytes = std::int64_t{512} << 20;
 class SliceWriter {
   public:
     /// Makes `folder`/data-NNNN.h5 (NNNN = `writer`), replacing one that is there. Throws IoError.
-    SliceWriter(std::string const& folder, int writer, std::int64_t call_bytes = max_call_bytes);
+    SliceWriter(std::string const& folder, int writer, std::int64_t call_bytes = max_call_bytes,
+                AtPoint at = {});
     SliceWriter(SliceWriter&&) noexcept;
     SliceWriter& operator=(SliceWriter&&) = delete;
     /// Without finish() before, the file is emptied.
@@ -42,6 +44,7 @@ class SliceWriter {
 
     std::string path_;
     std::int64_t call_bytes_;
+    AtPoint at_;
     std::unique_ptr<hdf5::OpenFile> file_;
     WriterResult result_;
 };

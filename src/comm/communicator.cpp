@@ -17,6 +17,21 @@ void broadcast_bytes(MPI_Comm comm, std::byte* data, std::int64_t bytes, int roo
                              MPI_BYTE, root, comm));
 }
 
+constexpr std::int64_t message_bytes = std::int64_t{4} << 20;
+constexpr int message_tag = 1;
+
+/// Starts `post(begin, count, request)` for each block of a message and waits for all.
+template <class Post>
+void in_blocks(std::size_t bytes, Post const& post) {
+    auto const size = static_cast<std::int64_t>(bytes);
+    std::vector<MPI_Request> requests;
+    for (std::int64_t done = 0; done < size; done += message_bytes)
+        post(done, static_cast<int>(std::min(message_bytes, size - done)),
+             &requests.emplace_back(MPI_REQUEST_NULL));
+    EVENER_MPI(
+        MPI_Waitall(core::narrow<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
+}
+
 template <class T>
 std::vector<T> reduce(MPI_Comm comm, std::vector<T> values, MPI_Datatype type, MPI_Op op) {
     EVENER_MPI(MPI_Allreduce(MPI_IN_PLACE, values.data(), core::narrow<int>(values.size()), type,
@@ -50,6 +65,12 @@ Communicator Communicator::of_node(MPI_Comm comm) {
     EVENER_MPI(MPI_Comm_rank(comm, &rank));
     MPI_Comm owned = MPI_COMM_NULL;
     EVENER_MPI(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &owned));
+    return Communicator{owned};
+}
+
+Communicator Communicator::split(MPI_Comm comm, int color) {
+    MPI_Comm owned = MPI_COMM_NULL;
+    EVENER_MPI(MPI_Comm_split(comm, color, 0, &owned));
     return Communicator{owned};
 }
 
@@ -109,6 +130,20 @@ std::vector<std::int64_t> Communicator::all_max(std::vector<std::int64_t> values
 }
 std::vector<std::int64_t> Communicator::all_min(std::vector<std::int64_t> values) const {
     return reduce(get(), std::move(values), MPI_INT64_T, MPI_MIN);
+}
+
+void Communicator::send(std::span<std::byte const> bytes, int peer) const {
+    in_blocks(bytes.size(), [&](std::int64_t begin, int count, MPI_Request* request) {
+        EVENER_MPI(
+            MPI_Isend(bytes.data() + begin, count, MPI_BYTE, peer, message_tag, get(), request));
+    });
+}
+
+void Communicator::receive(std::span<std::byte> bytes, int peer) const {
+    in_blocks(bytes.size(), [&](std::int64_t begin, int count, MPI_Request* request) {
+        EVENER_MPI(
+            MPI_Irecv(bytes.data() + begin, count, MPI_BYTE, peer, message_tag, get(), request));
+    });
 }
 
 Agreement agree(Communicator const& comm, bool ok, std::string_view message) {

@@ -33,6 +33,8 @@ class Communicator {
     static Communicator duplicate(MPI_Comm comm);
     /// The ranks of `comm` that share memory with this one.
     static Communicator of_node(MPI_Comm comm);
+    /// The ranks of `comm` that give the same `color` >= 0, in the same order.
+    static Communicator split(MPI_Comm comm, int color);
 
     MPI_Comm get() const noexcept { return handle_.get(); }
     int rank() const noexcept { return rank_; }
@@ -51,6 +53,10 @@ class Communicator {
     std::vector<std::int64_t> all_sum(std::vector<std::int64_t> values) const;
     std::vector<std::int64_t> all_max(std::vector<std::int64_t> values) const;
     std::vector<std::int64_t> all_min(std::vector<std::int64_t> values) const;
+    /// From memory to memory of one other rank, which makes the opposite call for as many bytes; in
+    /// blocks, several of which are under way.
+    void send(std::span<std::byte const> bytes, int peer) const;
+    void receive(std::span<std::byte> bytes, int peer) const;
 
   private:
     explicit Communicator(MPI_Comm owned);

@@ -212,8 +212,13 @@ constexpr Key<Job> plan_keys[] = {
 constexpr Key<Job> checkpoint_keys[] = {
     {"every", slot<&Job::checkpoint, &Checkpoint::every>, steps_or_off,
      "Steps between two checkpoints; 0: only at the end"},
+    {"every_seconds", slot<&Job::checkpoint, &Checkpoint::every_seconds>,
+     IntegerBounds{0, 1'000'000'000},
+     "Seconds between two checkpoints, beside 'every'; 0: only steps count"},
     {"keep", slot<&Job::checkpoint, &Checkpoint::keep>, IntegerBounds{1, 1'000'000},
      "Newest checkpoints to keep"},
+    {"keep_every", slot<&Job::checkpoint, &Checkpoint::keep_every>, steps_or_off,
+     "Keep also the checkpoints whose step is a multiple of this; 0: none"},
     {"resume", slot<&Job::checkpoint, &Checkpoint::resume>, {},
      "\"auto\": the newest whole checkpoint of the run folder, if any; \"never\"; or the "
      "path of a checkpoint"},

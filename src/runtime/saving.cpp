@@ -2,8 +2,12 @@
 #include "runtime/saving.hpp"
 
 #include "checkpoints/manifest.hpp"
+#include "checkpoints/verify.hpp"
 #include "checkpoints/writer.hpp"
 #include "core/log.hpp"
+#include "runtime/step_state.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
@@ -12,6 +16,8 @@ namespace evener::runtime {
 
 namespace {
 
+using checkpoints::SavePoint;
+
 std::int64_t bytes_of(checkpoints::SliceData const& slice) {
     std::int64_t elements = slice.rows.size();
     for (std::size_t i = 1; i < slice.shape.size(); ++i)
@@ -19,136 +25,249 @@ std::int64_t bytes_of(checkpoints::SliceData const& slice) {
     return 4 * elements;
 }
 
+/// Adds the time of its scope.
+class Stopwatch {
+  public:
+    explicit Stopwatch(double& seconds) : seconds_{seconds} {}
+    Stopwatch(Stopwatch const&) = delete;
+    Stopwatch& operator=(Stopwatch const&) = delete;
+    ~Stopwatch() {
+        seconds_ +=
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    }
+
+  private:
+    double& seconds_;
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+/// Where the slices of `source` begin in the snapshot of `writer`.
+std::int64_t offset_of(Writer const& writer, Savers const& savers, int source) {
+    std::int64_t offset = 0;
+    for (int const rank : writer.sources) {
+        if (rank == source)
+            break;
+        offset += savers.bytes[static_cast<std::size_t>(rank)];
+    }
+    return offset;
+}
+
 } // namespace
 
-Saver::Saver(comm::MpiSession const& mpi, Session const& session, std::vector<std::string> kinds)
-    : mpi_{mpi}, session_{session}, kinds_{std::move(kinds)} {
-    std::int64_t const mine = mpi.rank();
-    for (auto const& ranks :
-         comm::all_gather_values(mpi.node(), std::span<std::int64_t const>{&mine, 1}))
-        node_ranks_.push_back(static_cast<int>(ranks.front()));
-    // Nodes are numbered by their lowest rank.
-    std::int64_t const leader = node_ranks_.front();
-    std::vector<std::int64_t> leaders;
-    for (auto const& ranks :
-         comm::all_gather_values(mpi.world(), std::span<std::int64_t const>{&leader, 1}))
-        leaders.push_back(ranks.front());
-    std::sort(leaders.begin(), leaders.end());
-    leaders.erase(std::unique(leaders.begin(), leaders.end()), leaders.end());
-    writer_ = static_cast<int>(std::find(leaders.begin(), leaders.end(), leader) - leaders.begin());
-    for (int const rank : node_ranks_)
+Savers savers_of(SavingRanks const& ranks, program::ProgramSet const& set,
+                 model::Model const& model, std::vector<std::string> const& kinds) {
+    Savers savers;
+    savers.may_write = ranks.may_write;
+    std::vector<std::int64_t> const mine{ranks.world.rank()};
+    std::vector<std::int64_t> const lowest = ranks.node.all_min(mine);
+    for (auto const& node :
+         comm::all_gather_values(ranks.world, std::span<std::int64_t const>{lowest}))
+        savers.node.push_back(static_cast<int>(node.front()));
+    for (int rank = 0; rank < ranks.world.size(); ++rank) {
+        std::int64_t bytes = 0;
         for (checkpoints::SliceData const& slice :
-             slices_of_rank(session.sets(), session.model(), core::RankId{rank}, kinds_))
-            snapshot_bytes_ += bytes_of(slice);
-    if (node_ranks_.size() == 1)
-        snapshot_bytes_ = 0;
-    else {
-        snapshot_ = std::make_unique<comm::SharedMemory>(mpi.node(), snapshot_bytes_);
-        if (mpi.node().rank() == 0) // the pages exist before the first step
-            std::memset(snapshot_->bytes().data(), 0, snapshot_->bytes().size());
-        snapshot_->synchronize();
+             slices_of_rank(set, model, core::RankId{rank}, kinds))
+            bytes += bytes_of(slice);
+        savers.bytes.push_back(bytes);
     }
+    return savers;
 }
 
-void Saver::agree(bool ok, std::string const& message) const {
-    comm::Agreement const agreement = comm::agree(mpi_.world(), ok, message);
-    if (!agreement.ok)
-        throw core::AgreedError{core::ExitCode::file, agreement.message};
-}
-
-void Saver::copy_to_snapshot() {
-    if (!snapshot_)
+Saver::Saver(SavingRanks const& ranks, Session const& session, std::vector<std::string> kinds)
+    : world_{ranks.world}, session_{session}, kinds_{std::move(kinds)},
+      savers_{savers_of(ranks, session.sets(), session.model(), kinds_)}, writers_{assign_writers(
+                                                                              savers_)},
+      writer_{&writers_[writer_of(writers_, world_.rank())]}, fault_{
+                                                                  save_fault_from_environment()} {
+    EVENER_EXPECT(writers_.front().rank == 0);
+    int const node = savers_.node[static_cast<std::size_t>(world_.rank())];
+    if (savers_.node[static_cast<std::size_t>(writer_->rank)] != node)
         return;
-    std::int64_t offset = 0;
-    for (int const rank : node_ranks_) {
-        auto const slices =
-            slices_of_rank(session_.sets(), session_.model(), core::RankId{rank}, kinds_);
-        std::vector<float const*> addresses;
-        if (rank == mpi_.rank())
-            addresses = slice_addresses(session_, kinds_);
-        for (std::size_t i = 0; i < slices.size(); ++i) {
-            std::int64_t const bytes = bytes_of(slices[i]);
-            if (rank == mpi_.rank())
-                session_.download(snapshot_->bytes().data() + offset, addresses[i], bytes);
-            offset += bytes;
-        }
+    snapshot_ = std::make_unique<comm::SharedMemory>(ranks.node, writer_->bytes);
+    if (writes()) {
+        std::memset(snapshot_->bytes().data(), 0, snapshot_->bytes().size()); // pages exist now
+        std::byte const* data = snapshot_->bytes().data();
+        for (int const source : writer_->sources)
+            for (checkpoints::SliceData& slice :
+                 slices_of_rank(session.sets(), session.model(), core::RankId{source}, kinds_)) {
+                slice.data = reinterpret_cast<float const*>(data);
+                data += bytes_of(slice);
+                slices_.push_back(std::move(slice));
+            }
     }
     snapshot_->synchronize();
 }
 
-checkpoints::WriterResult Saver::write(std::string const& folder) {
-    checkpoints::SliceWriter writer{folder, writer_};
-    std::int64_t offset = 0;
-    for (int const rank : node_ranks_) {
-        auto slices = slices_of_rank(session_.sets(), session_.model(), core::RankId{rank}, kinds_);
-        std::vector<float const*> addresses;
-        std::vector<float> values; // of one slice, where the device has a memory of its own
-        if (!snapshot_)
-            addresses = slice_addresses(session_, kinds_);
-        for (std::size_t i = 0; i < slices.size(); ++i) {
-            if (snapshot_) {
-                slices[i].data = reinterpret_cast<float const*>(snapshot_->bytes().data() + offset);
-            } else if (!session_.reaches(addresses[i])) {
-                values.resize(static_cast<std::size_t>(bytes_of(slices[i])) / 4);
-                session_.download(values.data(), addresses[i], bytes_of(slices[i]));
-                slices[i].data = values.data();
-            } else {
-                slices[i].data = addresses[i];
-            }
-            offset += bytes_of(slices[i]);
-            writer.write(slices[i]);
-        }
+/// Does the work where it is due and turns its exception into words that all ranks throw.
+void Saver::together(bool active, std::function<void()> const& work) {
+    std::string failure;
+    bool ok = true;
+    try {
+        if (active)
+            work();
+    } catch (core::Error const& error) {
+        failure = error.what();
+        ok = false;
     }
-    return writer.finish();
+    comm::Agreement const agreement = comm::agree(world_, ok, failure);
+    if (agreement.ok)
+        return;
+    if (world_.rank() == 0)
+        checkpoints::abandon(save_->out, save_->description.state.step);
+    save_.reset();
+    throw core::AgreedError{core::ExitCode::file, agreement.message};
 }
 
-void Saver::save(std::string const& out, checkpoints::Description description, int keep) {
-    bool const root = mpi_.rank() == 0;
-    std::int64_t const step = description.state.step;
+void Saver::start(std::string const& out, checkpoints::Description description,
+                  checkpoints::Retention retention) {
+    EVENER_EXPECT(!save_);
     description.kinds = kinds_;
     description.tensors = tensors_of(session_.model());
-    // Each phase: work where it is due, then agreement; `guarded` turns an exception into words.
-    std::string failure;
-    auto const guarded = [&](bool active, auto&& work) {
-        failure.clear();
-        try {
-            if (active)
-                work();
-        } catch (core::Error const& error) {
-            failure = error.what();
-        }
-        try {
-            agree(failure.empty(), failure);
-        } catch (core::Error const&) {
-            if (root)
-                checkpoints::abandon(out, step);
-            throw;
-        }
-    };
+    std::int64_t const step = description.state.step;
+    save_ = Save{.out = out,
+                 .folder = {},
+                 .description = std::move(description),
+                 .retention = retention,
+                 .at = drill(fault_, world_.rank(), step),
+                 .begin = std::chrono::steady_clock::now()};
+    blocked_seconds_ = 0;
+    Stopwatch const stopwatch{blocked_seconds_};
     std::string folder;
-    guarded(root, [&] {
-        folder = checkpoints::begin(
-            out, step, checkpoints::payload_bytes(description.tensors, description.kinds));
+    together(world_.rank() == 0, [&] {
+        checkpoints::Description const& what = save_->description;
+        folder = checkpoints::begin(out, step, checkpoints::payload_bytes(what.tensors, what.kinds),
+                                    save_->at);
     });
-    folder = mpi_.world().broadcast(folder);
-    copy_to_snapshot();
-    std::string encoded;
-    guarded(mpi_.node().rank() == 0, [&] { encoded = checkpoints::encode(write(folder)); });
-    std::vector<std::string> const results = mpi_.world().all_gather(encoded);
-    guarded(root, [&] {
-        std::vector<checkpoints::WriterResult> writers;
-        for (std::string const& text : results)
-            if (!text.empty())
-                writers.push_back(checkpoints::decode_writer_result(text));
-        checkpoints::commit(out, description, writers);
-    });
-    if (root && keep > 0) {
-        try {
-            checkpoints::prune(out, keep);
-        } catch (core::Error const& error) { // the new one is safe; old ones only take space
-            core::log::root(core::log::Level::warn, "old checkpoints stay: {}", error.what());
+    save_->folder = world_.broadcast(folder);
+    checkpoints::pass(save_->at, SavePoint::snapshot_start);
+    take_snapshot();
+    checkpoints::pass(save_->at, SavePoint::snapshot_copied);
+    if (writes())
+        task_.start([this](std::atomic<bool> const& unwanted) { return write(unwanted); });
+}
+
+void Saver::take_snapshot() {
+    auto const r = static_cast<std::size_t>(world_.rank());
+    if (!snapshot_) { // staged whole: the writer takes a rank's slices as one message
+        std::vector<std::byte> staged(static_cast<std::size_t>(savers_.bytes[r]));
+        copy_slices(staged.data());
+        world_.send(staged, writer_->rank);
+        return;
+    }
+    copy_slices(snapshot_->bytes().data() + offset_of(*writer_, savers_, world_.rank()));
+    if (writes())
+        receive_slices();
+    snapshot_->synchronize();
+}
+
+void Saver::copy_slices(std::byte* dst) {
+    auto const addresses = slice_addresses(session_, kinds_);
+    auto const slices =
+        slices_of_rank(session_.sets(), session_.model(), core::RankId{world_.rank()}, kinds_);
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+        std::int64_t const bytes = bytes_of(slices[i]);
+        session_.download(dst, addresses[i], bytes);
+        dst += bytes;
+    }
+}
+
+/// Of the ranks of other nodes.
+void Saver::receive_slices() {
+    int const node = savers_.node[static_cast<std::size_t>(world_.rank())];
+    for (int const source : writer_->sources) {
+        auto const r = static_cast<std::size_t>(source);
+        if (savers_.node[r] != node)
+            world_.receive(snapshot_->bytes().subspan(
+                               static_cast<std::size_t>(offset_of(*writer_, savers_, source)),
+                               static_cast<std::size_t>(savers_.bytes[r])),
+                           source);
+    }
+}
+
+/// In the background: the data file, from the snapshot alone. Returns the encoded result.
+std::string Saver::write(std::atomic<bool> const& unwanted) {
+    Save const& save = *save_;
+    checkpoints::SliceWriter file{save.folder, static_cast<int>(writer_ - writers_.data()),
+                                  checkpoints::max_call_bytes, save.at};
+    for (checkpoints::SliceData const& slice : slices_) {
+        if (unwanted)
+            return "";
+        file.write(slice);
+    }
+    checkpoints::WriterResult const result = file.finish();
+    if (auto const faults = checkpoints::damaged_file(result, save.folder); !faults.empty())
+        throw core::CheckpointError{
+            save.folder, fmt::format("{} (read back after it was written) the file system or its "
+                                     "disk is faulty: choose another 'out'",
+                                     faults.front())};
+    checkpoints::pass(save.at, SavePoint::write_verified);
+    return checkpoints::encode(result);
+}
+
+/// In the background of rank 0. Returns a warning or nothing.
+std::string Saver::commit(std::vector<std::string> const& results) {
+    Save const& save = *save_;
+    std::vector<checkpoints::WriterResult> writers;
+    for (Writer const& writer : writers_)
+        writers.push_back(
+            checkpoints::decode_writer_result(results[static_cast<std::size_t>(writer.rank)]));
+    checkpoints::confirm(checkpoints::commit(save.out, save.description, writers, save.at));
+    try {
+        checkpoints::prune(save.out, save.retention, save.at);
+    } catch (core::Error const& error) { // the new one is safe; old ones only take space
+        return error.what();
+    }
+    return "";
+}
+
+std::int64_t Saver::requests() const {
+    return task_.running() ? static_cast<std::int64_t>(Request::save_running) : 0;
+}
+
+std::optional<SavedCheckpoint> Saver::advance(std::int64_t requests) {
+    if (!save_ || asks_for(requests, Request::save_running))
+        return std::nullopt;
+    return next_phase();
+}
+
+std::optional<SavedCheckpoint> Saver::finish() {
+    std::optional<SavedCheckpoint> saved;
+    while (save_)
+        saved = next_phase();
+    return saved;
+}
+
+/// Takes what the threads made: after the writing starts the commit, after the commit ends the save.
+std::optional<SavedCheckpoint> Saver::next_phase() {
+    Save& save = *save_;
+    std::string result;
+    {
+        Stopwatch const stopwatch{blocked_seconds_};
+        if (!save.committing)
+            checkpoints::pass(save.at, SavePoint::results_start);
+        together(true, [&] { result = task_.take(); });
+        if (!save.committing) {
+            std::vector<std::string> const results = world_.all_gather(result);
+            save.committing = true;
+            if (world_.rank() == 0)
+                task_.start([this, results](std::atomic<bool> const&) { return commit(results); });
+            return std::nullopt;
         }
     }
+    if (!result.empty())
+        core::log::root(core::log::Level::warn, "old checkpoints stay: {}", result);
+    std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - save.begin;
+    std::int64_t const step = save.description.state.step;
+    SavedCheckpoint const saved{fmt::format("{}/{}", save.out, checkpoints::step_folder_name(step)),
+                                step, seconds.count(), seconds.count() - blocked_seconds_};
+    save_.reset();
+    return saved;
+}
+
+SavedCheckpoint Saver::save(std::string const& out, checkpoints::Description description,
+                            checkpoints::Retention retention) {
+    start(out, std::move(description), retention);
+    return finish().value();
 }
 
 } // namespace evener::runtime

@@ -26,7 +26,9 @@ struct StepScalars {
 /// What a rank may ask all others to do after the step.
 enum class Request : std::int64_t {
     exchange_schedule = 1,
-    stop = 2, ///< save and end early
+    stop = 2,         ///< save and end early
+    save_running = 4, ///< a thread of a save is at work
+    save = 8,         ///< the time between two saves is up
 };
 constexpr bool asks_for(std::int64_t requests, Request request) {
     return (requests & static_cast<std::int64_t>(request)) != 0;

@@ -55,15 +55,19 @@ std::int64_t state_bytes(model::Model const& model, job::Job const& job) {
 } // namespace
 
 Trainer::Trainer(TrainerInput input)
-    : input_{std::move(input)}, session_{input_.session}, saver_{input_.mpi, session_,
+    : input_{std::move(input)}, session_{input_.session}, saver_{{input_.mpi.world(),
+                                                                  input_.mpi.node(),
+                                                                  input_.may_write},
+                                                                 session_,
                                                                  state_kinds(is_adamw(input_.job))},
       reporter_{input_.job.log, input_.job.train.steps,
                 session_.model().training_flops() *
                     static_cast<double>(input_.job.train.batch_size),
                 input_.matrix_gflops} {
     if (!input_.job.log.gradients.empty())
-        gradient_saver_.emplace(input_.mpi, session_,
-                                std::vector<std::string>{std::string{kind_gradients}});
+        gradient_saver_.emplace(
+            SavingRanks{input_.mpi.world(), input_.mpi.node(), input_.may_write}, session_,
+            std::vector<std::string>{std::string{kind_gradients}});
     if (input_.mpi.rank() == 0) {
         metrics_.emplace(input_.job.run.out + "/metrics.jsonl");
         metrics_->truncate_to_step(input_.state.step);
@@ -77,11 +81,23 @@ RunEnd Trainer::run() {
     std::int64_t const first = input_.state.step;
     std::int64_t const last = input_.job.train.steps;
     bool stop = first < last && stop_before_training();
-    while (input_.state.step < last && !stop) {
-        stop = step();
-        if (stop || saves(input_.state.step))
-            save();
+    try {
+        while (input_.state.step < last && !stop) {
+            std::int64_t const requests = step();
+            report(saver_.advance(requests));
+            stop = asks_for(requests, Request::stop);
+            if (stop || saves(input_.state.step) || asks_for(requests, Request::save))
+                save();
+        }
+    } catch (core::AgreedError const&) { // all ranks are here: a save that runs is still good
+        try {
+            report(saver_.finish());
+        } catch (core::AgreedError const& error) {
+            core::log::root(core::log::Level::warn, "the save beside it failed: {}", error.what());
+        }
+        throw;
     }
+    report(saver_.finish());
     reporter_.finish();
     if (input_.state.step >= last)
         return RunEnd::finished;
@@ -108,7 +124,11 @@ bool Trainer::stop_before_training() {
 
 /// What this rank asks for behind the step that begins.
 std::int64_t Trainer::requests() {
-    std::int64_t requests = take_requests(input_.mpi.rank());
+    std::int64_t requests = saver_.requests() | take_requests(input_.mpi.rank());
+    std::int64_t const every = input_.job.checkpoint.every_seconds;
+    if (input_.mpi.rank() == 0 && every > 0 &&
+        Clock::now() - last_save_ >= std::chrono::seconds{every})
+        requests |= static_cast<std::int64_t>(Request::save);
     if (!time_limit_)
         return requests;
     std::int64_t const step = input_.state.step + 1;
@@ -148,7 +168,7 @@ void Trainer::set_optimizer_scalars(double rate) {
     state.decayed = scalars;
 }
 
-bool Trainer::step() {
+std::int64_t Trainer::step() {
     auto const begin = Clock::now();
     validation_seconds_ = 0;
     if (tokens_of_step_ == 0)
@@ -196,7 +216,7 @@ bool Trainer::step() {
         metrics_->append(record);
     if (time_limit_)
         time_limit_->note_step(seconds_since(begin) - validation_seconds_);
-    return asks_for(scalars.requests, Request::stop);
+    return scalars.requests;
 }
 
 void Trainer::exchange_schedule() {
@@ -254,38 +274,46 @@ double Trainer::validate() {
 }
 
 void Trainer::save() {
-    auto const begin = Clock::now();
-    saver_.save(input_.job.run.out,
-                {.creator = input_.creator,
-                 .state = input_.state,
-                 .model = input_.model,
-                 .kinds = {},
-                 .tensors = {},
-                 .job_toml = input_.job_toml,
-                 .plan_toml = input_.plan_toml,
-                 .schedule_csv = input_.schedule_csv},
-                static_cast<int>(input_.job.checkpoint.keep));
-    double const seconds = seconds_since(begin);
+    if (saver_.active()) {
+        auto const begin = Clock::now();
+        report(saver_.finish());
+        core::log::root(core::log::Level::warn,
+                        "step {} is to be saved: waited {:.2f} s for the save before it; save less "
+                        "often, or where writing is faster",
+                        input_.state.step, seconds_since(begin));
+    }
+    last_save_ = Clock::now();
+    saver_.start(input_.job.run.out, description(input_.state),
+                 {.newest = input_.job.checkpoint.keep, .every = input_.job.checkpoint.keep_every});
+}
+
+void Trainer::report(std::optional<SavedCheckpoint> const& saved) {
+    if (!saved)
+        return;
     if (time_limit_)
-        time_limit_->note_save(seconds);
+        time_limit_->note_save(saved->seconds);
     reporter_.finish(); // the progress bar's line
-    core::log::root(core::log::Level::info, "saved {}/{} in {:.2f} s", input_.job.run.out,
-                    checkpoints::step_folder_name(input_.state.step), seconds);
+    core::log::root(core::log::Level::info,
+                    "saved {} in {:.2f} s ({:.2f} s of them beside training)", saved->folder,
+                    saved->seconds, saved->beside_seconds);
+}
+
+checkpoints::Description Trainer::description(checkpoints::TrainingState const& state) const {
+    return {.creator = input_.creator,
+            .state = state,
+            .model = input_.model,
+            .kinds = {},
+            .tensors = {},
+            .job_toml = input_.job_toml,
+            .plan_toml = input_.plan_toml,
+            .schedule_csv = input_.schedule_csv};
 }
 
 void Trainer::write_gradients() {
     checkpoints::TrainingState state = input_.state;
     ++state.step;
-    gradient_saver_->save(input_.job.log.gradients,
-                          {.creator = input_.creator,
-                           .state = state,
-                           .model = input_.model,
-                           .kinds = {},
-                           .tensors = {},
-                           .job_toml = input_.job_toml,
-                           .plan_toml = input_.plan_toml,
-                           .schedule_csv = input_.schedule_csv},
-                          0);
+    saver_.wait(); // HDF5 is not thread-safe
+    gradient_saver_->save(input_.job.log.gradients, description(state), {});
 }
 
 } // namespace evener::runtime

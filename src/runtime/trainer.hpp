@@ -4,6 +4,7 @@
 // The training loop: passes, optimizer scalars, metrics, validation, checkpoints. Everything a step
 // needs is a function of the step number and the state, so a resumed run goes on to the bit.
 
+#include "comm/mpi_session.hpp"
 #include "io/metrics.hpp"
 #include "job/job.hpp"
 #include "runtime/report.hpp"
@@ -11,6 +12,7 @@
 #include "runtime/session.hpp"
 #include "runtime/time_limit.hpp"
 
+#include <chrono>
 #include <functional>
 #include <optional>
 
@@ -28,7 +30,8 @@ struct TrainerInput {
     std::string plan_toml;
     std::string schedule_csv; ///< for checkpoints; empty where the plan says it all
     std::string creator;
-    double matrix_gflops = 0; ///< measured, of all ranks together
+    double matrix_gflops = 0;         ///< measured, of all ranks together
+    std::vector<bool> may_write = {}; ///< as in SavingRanks
     /// Called on every rank after the training pass of each step (from 1 on), before anything else
     /// runs on the session; its time is not the step's. May be collective, may be empty.
     std::function<void(std::int64_t)> after_pass;
@@ -55,8 +58,8 @@ class Trainer {
     double validate();
 
   private:
-    /// Whether some rank asks to stop.
-    bool step();
+    /// Returns the Request bits that ranks gave with it.
+    std::int64_t step();
     bool stop_before_training();
     std::int64_t requests();
     bool validates(std::int64_t step) const;
@@ -67,7 +70,10 @@ class Trainer {
     bool accept(StepScalars const& scalars);
     void exchange_schedule();
     void save();
+    /// Where a save ended or ends now, says so.
+    void report(std::optional<SavedCheckpoint> const& saved);
     void write_gradients();
+    checkpoints::Description description(checkpoints::TrainingState const& state) const;
 
     TrainerInput input_;
     Session& session_;
@@ -79,6 +85,7 @@ class Trainer {
     double validation_seconds_ = 0;       ///< of the step that runs
     std::int64_t tokens_of_step_ = 0;
     std::int64_t skipped_in_a_row_ = 0;
+    std::chrono::steady_clock::time_point last_save_ = std::chrono::steady_clock::now();
 };
 
 /// Valid tokens of the batch of `step`, counted by the ranks that have a head. Collective.

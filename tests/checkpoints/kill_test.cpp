@@ -140,7 +140,7 @@ TEST(Kill, PruneLeavesTheNewestAndNoHalves) {
             for (std::int64_t const step : {10, 20, 30})
                 sample::save(out, step, static_cast<std::uint64_t>(step));
         },
-        [](std::string const& out) { prune(out, 1); },
+        [](std::string const& out) { prune(out, {1}); },
         [](std::string const& out) {
             std::vector<std::string> notices;
             auto const left =
@@ -149,7 +149,7 @@ TEST(Kill, PruneLeavesTheNewestAndNoHalves) {
             EXPECT_EQ(left.front().manifest.state.step, 30);
             EXPECT_EQ(notices, std::vector<std::string>{});
             sample::save(out, 40, 40);
-            EXPECT_EQ(prune(out, 1).size(), left.size());
+            EXPECT_EQ(prune(out, {1}).size(), left.size());
             EXPECT_FALSE(fs::exists(out + "/step-00000010.tmp"));
         });
 }

@@ -104,10 +104,10 @@ TEST(Store, PruneKeepsTheNewestValid) {
     for (std::int64_t const step : {1, 2, 3, 4})
         sample::save(out.path(), step);
     fs::remove(out / "step-00000004/data-0001.h5");
-    EXPECT_EQ(prune(out.path(), 2), std::vector<std::string>{(out / "step-00000001").string()});
+    EXPECT_EQ(prune(out.path(), {2}), std::vector<std::string>{(out / "step-00000001").string()});
     EXPECT_EQ(steps(list(out.path(), Depth::hashes)), (Steps{3, 2}));
-    EXPECT_EQ(prune(out.path(), 1).size(), 1u);
-    EXPECT_TRUE(prune(out.path(), 1).empty());
+    EXPECT_EQ(prune(out.path(), {1}).size(), 1u);
+    EXPECT_TRUE(prune(out.path(), {1}).empty());
     EXPECT_EQ(steps(list(out.path(), Depth::hashes)), Steps{3});
     EXPECT_TRUE(fs::exists(out / "step-00000004")) << "a damaged one is left for people";
 }
@@ -116,8 +116,57 @@ TEST(Store, PruneKeepsTheOneSavedLastEvenIfItsStepIsLower) {
     TemporaryFolder const out;
     for (std::int64_t const step : {10, 20, 30, 15})
         sample::save(out.path(), step);
-    EXPECT_EQ(prune(out.path(), 1).size(), 2u);
+    EXPECT_EQ(prune(out.path(), {1}).size(), 2u);
     EXPECT_EQ(steps(list(out.path(), Depth::hashes)), (Steps{30, 15}));
+}
+
+TEST(Store, PruneKeepsTheMultiplesOfAStep) {
+    TemporaryFolder const out;
+    for (std::int64_t const step : {100, 150, 200, 250, 300, 310, 320})
+        sample::save(out.path(), step);
+    EXPECT_TRUE(prune(out.path(), {}).empty());
+    EXPECT_EQ(prune(out.path(), {.newest = 2, .every = 100}).size(), 2u);
+    EXPECT_EQ(steps(list(out.path(), Depth::sizes)), (Steps{320, 310, 300, 200, 100}));
+    EXPECT_EQ(prune(out.path(), {.newest = 1}).size(), 4u);
+}
+
+// A disk that loses or changes what it was given is found before older checkpoints go.
+TEST(Store, ConfirmReadsBackWhatWasCommitted) {
+    for (std::string const file : {"manifest.json", "job.toml", "data-0001.h5"}) {
+        TemporaryFolder const out;
+        Description const what = sample::description(10);
+        std::string const folder = begin(out.path(), 10, 0);
+        CheckpointInfo const info = commit(out.path(), what, sample::write_slices(folder, 0, 0, 2));
+        confirm(info);
+        std::string text = sample::slurp(info.folder + "/" + file);
+        text.pop_back();
+        sample::spill(info.folder + "/" + file, text);
+        expect_error_containing<core::CheckpointError>(
+            [&] { confirm(info); },
+            file == "manifest.json" ? "manifest.json" : file + ": the file has ");
+    }
+}
+
+TEST(Store, AWriterReadsItsFileBack) {
+    TemporaryFolder const out;
+    std::string const folder = begin(out.path(), 10, 0);
+    WriterResult const written = sample::write_slices(folder, 0, 0, 1).front();
+    EXPECT_TRUE(damaged_file(written, folder).empty());
+    std::string const path = folder + "/data-0000.h5";
+    std::string const whole = sample::slurp(path);
+    auto const place = static_cast<std::size_t>(written.slices.back().offset);
+    for (auto const& [at, expected] : std::vector<std::pair<std::size_t, std::string>>{
+             {place, "its checksum is not"}, {0, "structure of the file"}}) {
+        std::string text = whole;
+        text[at] = static_cast<char>(text[at] ^ 1);
+        sample::spill(path, text);
+        auto const lines = damaged_file(written, folder);
+        ASSERT_EQ(lines.size(), 1u);
+        EXPECT_NE(lines[0].find(expected), std::string::npos) << lines[0];
+    }
+    fs::remove(path);
+    EXPECT_EQ(damaged_file(written, folder),
+              std::vector<std::string>{"data-0000.h5: the file is missing"});
 }
 
 TEST(Store, CommitRefusesSlicesThatDoNotTile) {

@@ -36,6 +36,35 @@ TEST_F(CommunicatorTest, BroadcastReachesAllFromAnyRoot) {
     EXPECT_EQ(world.broadcast(""), "");
 }
 
+// Each to the next rank, the even ones first: no bytes, a few, and more than a block.
+TEST_F(CommunicatorTest, MessagesArriveWholeWhateverTheirSize) {
+    if (size == 1)
+        return;
+    int const next = (rank + 1) % size;
+    int const previous = (rank + size - 1) % size;
+    for (std::size_t const bytes : {0u, 5u, 9'000'001u}) {
+        std::vector<std::byte> out(bytes);
+        std::vector<std::byte> in(bytes);
+        for (std::size_t i = 0; i < bytes; ++i)
+            out[i] = static_cast<std::byte>(i * 7 + static_cast<std::size_t>(rank));
+        if (rank % 2 == 0)
+            world.send(out, next);
+        world.receive(in, previous);
+        if (rank % 2 != 0)
+            world.send(out, next);
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < bytes; ++i)
+            wrong += in[i] != static_cast<std::byte>(i * 7 + static_cast<std::size_t>(previous));
+        EXPECT_EQ(wrong, 0u) << bytes;
+    }
+}
+
+TEST_F(CommunicatorTest, SplitGroupsRanksByColor) {
+    Communicator const half = Communicator::split(world.get(), rank % 2);
+    EXPECT_EQ(half.size(), (size + 1 - rank % 2) / 2);
+    EXPECT_EQ(half.rank(), rank / 2);
+}
+
 TEST_F(CommunicatorTest, AllGatherKeepsTheOrderOfRanksAndEmptyTexts) {
     std::string const mine(static_cast<std::size_t>(rank) * 3, static_cast<char>('a' + rank));
     auto const all = world.all_gather(mine);
