@@ -9,6 +9,7 @@
 
 #include "app/profile_choice.hpp"
 #include "app/schedule_choice.hpp"
+#include "app/visibility.hpp"
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -48,24 +49,64 @@ job::Job read_job(comm::MpiSession const& mpi, JobOptions const& options) {
     return job::parse_job_text(text, options.job, settings, {mpi.size()});
 }
 
-JobData open_data(comm::MpiSession const& mpi, job::Job const& job) {
-    JobData data;
+namespace {
+
+/// Opens the job's files as this rank sees them.
+void open_files(job::Job const& job, JobData& data) {
     std::optional<std::int32_t> ignore;
     if (job.data.ignore_token >= 0)
         ignore = static_cast<std::int32_t>(job.data.ignore_token);
-    together(mpi, true, [&] {
-        io::TokenFormat const format = *io::token_format_named(job::name_of(job.data.format));
-        data.train.emplace(job.data.train, format, job.model.sequence_length, ignore);
-        if (!job.data.validation.empty())
-            data.validation.emplace(job.data.validation, format, job.model.sequence_length, ignore);
+    io::TokenFormat const format = *io::token_format_named(job::name_of(job.data.format));
+    data.train.emplace(job.data.train, format, job.model.sequence_length, ignore);
+    if (!job.data.validation.empty())
+        data.validation.emplace(job.data.validation, format, job.model.sequence_length, ignore);
+}
+
+/// Training and validation data as their node sees them; "" where it does not.
+std::string node_fingerprint(comm::MpiSession const& mpi, JobData const& data) {
+    std::string text;
+    if (mpi.node().rank() == 0 && data.train)
+        text = data.train->fingerprint() +
+               (data.validation ? " " + data.validation->fingerprint() : "");
+    return mpi.node().broadcast(text);
+}
+
+} // namespace
+
+JobData open_data(comm::MpiSession const& mpi, job::Job const& job) {
+    JobData data;
+    std::string reason;
+    try {
+        open_files(job, data);
+    } catch (core::IoError const& error) { // what it means depends on the other ranks
+        reason = error.what();
+        data.train.reset();
+    }
+    std::vector<bool> const opened = by_rank(mpi, reason.empty());
+    auto const other = std::find(opened.begin(), opened.end(), true);
+    together(mpi, mpi.rank() == 0 && !reason.empty(), [&] {
+        if (other != opened.end())
+            reason += fmt::format(" (rank {} on host '{}' can open the data, and rank 0 has to see "
+                                  "it); start the job so that rank 0 runs there",
+                                  other - opened.begin(),
+                                  mpi.hosts()[static_cast<std::size_t>(other - opened.begin())]);
+        throw core::AgreedError{core::ExitCode::file, reason};
     });
+    std::string const own = node_fingerprint(mpi, data);
+    std::string const all = mpi.world().broadcast(own);
+    data.seen = by_rank(mpi, reason.empty() && own == all);
+    if (!data.seen[static_cast<std::size_t>(mpi.rank())]) {
+        data.train.reset();
+        data.validation.reset();
+    }
     together(mpi, mpi.rank() == 0, [&] {
-        data.fingerprint = data.train->fingerprint();
         for (auto const* const set : {&data.train, &data.validation})
             if (*set && (*set)->tokens() <= most_tokens_to_scan)
                 (*set)->check_tokens(job.model.vocabulary);
     });
-    data.fingerprint = mpi.world().broadcast(data.fingerprint);
+    data.fingerprint = all.substr(0, all.find(' '));
+    std::int64_t const samples = data.validation ? data.validation->samples() : 0;
+    data.validation_samples = mpi.world().all_max(std::vector<std::int64_t>{samples}).front();
     return data;
 }
 

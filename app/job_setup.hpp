@@ -16,11 +16,14 @@ namespace evener::app {
 job::Job read_job(comm::MpiSession const& mpi, JobOptions const& options);
 
 struct JobData {
-    std::optional<io::TokenDataset> train;
+    std::optional<io::TokenDataset> train; ///< none on ranks that do not see the data
     std::optional<io::TokenDataset> validation;
     std::string fingerprint; ///< of the training data
+    std::int64_t validation_samples = 0;
+    std::vector<bool> seen; ///< by rank; rank 0 does
 };
 
+/// The files of rank 0, and who sees the same. Throws core::AgreedError when rank 0 cannot open them.
 /// Collective.
 JobData open_data(comm::MpiSession const& mpi, job::Job const& job);
 

@@ -4,7 +4,6 @@
 #include "comm/clock_offset.hpp"
 #include "core/log.hpp"
 #include "io/files.hpp"
-#include "io/sample_order.hpp"
 #include "planner/profile_file.hpp"
 #include "runtime/parameters.hpp"
 #include "runtime/plan_conversion.hpp"
@@ -14,6 +13,7 @@
 
 #include "app/device_routes.hpp"
 #include "app/job_setup.hpp"
+#include "app/job_tokens.hpp"
 #include "app/profile_choice.hpp"
 #include "app/schedule_choice.hpp"
 #include <fmt/format.h>
@@ -113,10 +113,9 @@ core::ExitCode run(comm::MpiSession const& mpi, ProfileOptions const& options) {
                                   .exchange = routes.exchange()}});
     });
     runtime::initialize_parameters(*session, job.run.seed);
-    io::SampleOrder const order{data.train->samples(), job.run.seed, job.data.shuffle};
-    runtime::TrainingTokens const tokens{*data.train, order, job.train.batch_size, 0, 0};
+    JobTokens const tokens{mpi, data, job, *session, {}};
     std::vector<planner::CalibrationRun> runs;
-    runs.push_back({session->sets(), run_steps(mpi, *session, tokens, options.steps)});
+    runs.push_back({session->sets(), run_steps(mpi, *session, tokens.train(), options.steps)});
     program::Plan split = plan;
     split.split_backward = true;
     together(mpi, true, [&] {
@@ -124,7 +123,7 @@ core::ExitCode run(comm::MpiSession const& mpi, ProfileOptions const& options) {
             split, model, schedule::generate(split, program::ProgramKind::train), lowering));
     });
     core::log::root(core::log::Level::info, "the same with backwards in halves");
-    runs.push_back({session->sets(), run_steps(mpi, *session, tokens, options.steps)});
+    runs.push_back({session->sets(), run_steps(mpi, *session, tokens.train(), options.steps)});
     planner::Profile profile =
         planner::measured_profile(runs, model, cluster::measure_network(mpi.world()));
     auto const copies = cluster::measure_copies(mpi.world(), *engine.device);

@@ -6,9 +6,11 @@
 #include "checkpoints/store.hpp"
 #include "checkpoints/verify.hpp"
 #include "core/log.hpp"
+#include "io/files.hpp"
 #include "job/parse.hpp"
 
 #include "app/checkpoint_path.hpp"
+#include "app/visibility.hpp"
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -137,11 +139,11 @@ bool same_groups(job::Plan const& stored, job::Job const& job) {
 
 /// The plan in force when the checkpoint was written, with the types that were measured then: a
 /// resumed job must not measure another.
-std::optional<job::Plan> plan_of_checkpoint(checkpoints::CheckpointReader const& reader,
-                                            job::Job const& job, int ranks) {
+std::optional<job::Plan> plan_of_checkpoint(std::string const& plan_toml, job::Job const& job,
+                                            int ranks) {
     if (job.plan.replan)
         return std::nullopt;
-    job::Plan plan = job::parse_plan_text(reader.text("plan.toml"), "plan.toml");
+    job::Plan plan = job::parse_plan_text(plan_toml, "plan.toml");
     if (plan.chunks.size() != job.plan.chunks.size() ||
         (!job.plan.groups.empty() && plan.groups.size() != job.plan.groups.size()))
         return std::nullopt;
@@ -165,12 +167,31 @@ std::optional<job::Plan> plan_of_checkpoint(checkpoints::CheckpointReader const&
 }
 
 /// What a file or a search made for this plan stays in force while the job asks for the same.
-std::string schedule_of_checkpoint(checkpoints::CheckpointReader const& reader,
-                                   job::Plan const& stored, job::Plan const& plan) {
-    bool const same = stored.schedule == plan.schedule &&
-                      stored.schedule_file == plan.schedule_file &&
-                      stored.split_backward == plan.split_backward;
-    return same && reader.has_text("schedule.csv") ? reader.text("schedule.csv") : "";
+bool keeps_schedule(job::Plan const& stored, job::Plan const& plan) {
+    return stored.schedule == plan.schedule && stored.schedule_file == plan.schedule_file &&
+           stored.split_backward == plan.split_backward;
+}
+
+/// What rank 0 reads of a checkpoint for all ranks, of which some may not see it.
+struct Texts {
+    std::string manifest;
+    std::string plan_toml;
+    std::string schedule_csv; ///< empty where it has none
+};
+
+Texts read_texts(comm::MpiSession const& mpi, std::string const& folder, bool with_plan) {
+    Texts texts;
+    together(mpi, mpi.rank() == 0, [&] {
+        checkpoints::CheckpointReader const reader{folder};
+        texts.manifest = io::read_file(fmt::format("{}/{}", folder, checkpoints::manifest_name));
+        if (with_plan)
+            texts.plan_toml = reader.text("plan.toml");
+        if (with_plan && reader.has_text("schedule.csv"))
+            texts.schedule_csv = reader.text("schedule.csv");
+    });
+    for (std::string* const text : {&texts.manifest, &texts.plan_toml, &texts.schedule_csv})
+        *text = mpi.world().broadcast(*text);
+    return texts;
 }
 
 } // namespace
@@ -189,23 +210,26 @@ Resume find_resume(comm::MpiSession const& mpi, job::Job const& job, model::Mode
     resume.state.optimizer = optimizer_name(job);
     resume.state.data_fingerprint = data_fingerprint;
     resume.state.extra = sample_keys(job);
-    std::int64_t source_step = 0;
-    std::string const source = resume.folder.empty() ? resume.init_from : resume.folder;
+    std::string const source = resume.source();
     if (source.empty())
         return resume;
+    Texts const texts = read_texts(mpi, source, !resume.folder.empty());
+    std::string const manifest_path = fmt::format("{}/{}", source, checkpoints::manifest_name);
+    resume.seen = ranks_with_file(mpi, manifest_path, texts.manifest);
+    std::int64_t source_step = 0;
     together(mpi, true, [&] {
-        checkpoints::CheckpointReader const reader{source};
-        require_same_model(reader.manifest(), model, source);
-        source_step = reader.manifest().state.step;
+        auto const manifest = checkpoints::parse_manifest(texts.manifest, manifest_path);
+        require_same_model(manifest, model, source);
+        source_step = manifest.state.step;
         if (mpi.rank() == 0 && job.checkpoint.verify_on_load)
-            require_whole(source, reader.manifest());
+            require_whole(source, manifest);
         if (resume.folder.empty())
             return;
-        resume.state = reader.manifest().state;
+        resume.state = manifest.state;
         require_same_training(resume.state, job, data_fingerprint, source);
-        resume.plan = plan_of_checkpoint(reader, job, mpi.size());
-        if (resume.plan)
-            resume.schedule_csv = schedule_of_checkpoint(reader, *resume.plan, job.plan);
+        resume.plan = plan_of_checkpoint(texts.plan_toml, job, mpi.size());
+        if (resume.plan && keeps_schedule(*resume.plan, job.plan))
+            resume.schedule_csv = texts.schedule_csv;
     });
     core::log::root(core::log::Level::info, "{} '{}' (step {})",
                     resume.folder.empty() ? "weights from" : "resuming from", source, source_step);

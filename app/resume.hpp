@@ -11,6 +11,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace evener::app {
 
@@ -22,6 +23,10 @@ struct Resume {
         plan; ///< of the checkpoint, when it goes on with the same groups or has none
     /// The checkpoint's orders of work for this plan, where a file or a search made them; else "".
     std::string schedule_csv;
+    std::vector<bool> seen; ///< by rank: who sees the checkpoint; empty where there is none
+
+    /// The checkpoint to load: "folder", else "init_from"; "" where there is none.
+    std::string const& source() const { return folder.empty() ? init_from : folder; }
 };
 
 /// Collective. Throws core::ConfigError on every rank when the checkpoint is of another model,

@@ -6,11 +6,13 @@
 #include "job/print.hpp"
 #include "program/schedule_text.hpp"
 #include "runtime/plan_conversion.hpp"
+#include "runtime/shared_loading.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/trainer.hpp"
 
 #include "app/device_routes.hpp"
 #include "app/job_setup.hpp"
+#include "app/job_tokens.hpp"
 #include "app/pictures.hpp"
 #include "app/profile_choice.hpp"
 #include "app/resume.hpp"
@@ -18,6 +20,7 @@
 #include "app/schedule_exchange.hpp"
 #include "app/start_table.hpp"
 #include "app/step_tracer.hpp"
+#include "app/visibility.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,10 +64,11 @@ std::int64_t arena_bytes(Engine const& engine, Programs const& programs, core::R
 
 /// This rank's part of its node's snapshot for checkpoints, and of the one for gradients. Collective.
 std::int64_t snapshot_bytes(comm::MpiSession const& mpi, Programs const& programs,
-                            model::Model const& model, job::Job const& job) {
+                            model::Model const& model, job::Job const& job,
+                            std::vector<bool> const& may_write) {
+    runtime::SavingRanks const ranks{mpi.world(), mpi.node(), may_write};
     auto const bytes = [&](std::vector<std::string> const& kinds) {
-        return runtime::snapshot_bytes(
-                   runtime::savers_of({mpi.world(), mpi.node()}, *programs.train, model, kinds))
+        return runtime::snapshot_bytes(runtime::savers_of(ranks, *programs.train, model, kinds))
             .at(static_cast<std::size_t>(mpi.rank()));
     };
     std::int64_t const gradients =
@@ -74,6 +78,7 @@ std::int64_t snapshot_bytes(comm::MpiSession const& mpi, Programs const& program
 
 /// Of the start table, made elsewhere.
 struct StartLines {
+    std::string sites;
     std::string routes;
     std::string prediction;
     std::int64_t staging = 0;  ///< of OtherMemory
@@ -93,24 +98,43 @@ void print_start(comm::MpiSession const& mpi, Engine const& engine, Programs con
         other.push_back(rank.front());
     if (mpi.rank() != 0)
         return;
-    fmt::print(stderr, "{}\n{}{}\n{}\n{} parameters\n{}\n\n", machine_table(mpi, engine),
-               plan_table(programs.evaluate.plan, model), lines.routes,
+    fmt::print(stderr, "{}\n{}{}{}\n{}\n{} parameters\n{}\n\n", machine_table(mpi, engine),
+               plan_table(programs.evaluate.plan, model), lines.routes, lines.sites,
                memory_table(*programs.train, other), model.parameter_elements(), lines.prediction);
 }
 
 void load_or_initialize(comm::MpiSession const& mpi, runtime::Session& session, job::Job const& job,
                         Resume const& resume) {
-    std::string const source = resume.folder.empty() ? resume.init_from : resume.folder;
-    if (source.empty()) {
+    if (resume.source().empty()) {
         runtime::initialize_parameters(session, job.run.seed);
         return;
     }
-    together(mpi, true, [&] {
-        checkpoints::CheckpointReader reader{source, checkpoints::Check::whole_reads};
-        runtime::load_parameters(session, reader,
-                                 resume.folder.empty() ? runtime::Load::parameters
-                                                       : runtime::Load::parameters_and_moments);
+    std::unique_ptr<checkpoints::CheckpointReader> reader;
+    together(mpi, resume.seen[static_cast<std::size_t>(mpi.rank())], [&] {
+        reader = std::make_unique<checkpoints::CheckpointReader>(resume.source(),
+                                                                 checkpoints::Check::whole_reads);
     });
+    auto const what =
+        resume.folder.empty() ? runtime::Load::parameters : runtime::Load::parameters_and_moments;
+    together(mpi, true, [&] {
+        runtime::load_shared(mpi.world(), runtime::FileReaders{resume.seen}, session, reader.get(),
+                             what, has_adamw(job));
+    });
+}
+
+/// Who does not see what, and what is done about it; "" where all see all.
+std::string sites_lines(comm::MpiSession const& mpi, std::vector<bool> const& out,
+                        std::vector<bool> const& data) {
+    std::string lines;
+    if (std::string const blind = blind_ranks(mpi, out); !blind.empty())
+        lines += fmt::format("ranks {} do not share the run folder: others write and load for "
+                             "them\n",
+                             blind);
+    if (std::string const blind = blind_ranks(mpi, data); !blind.empty())
+        lines += fmt::format("ranks {} do not see the same data as rank 0: others read it for "
+                             "them\n",
+                             blind);
+    return lines;
 }
 
 /// The job's limit on rank 0, from `started` on, which it also says.
@@ -146,6 +170,7 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options,
         io::create_folder(job.run.out);
         lock.emplace(job.run.out);
     });
+    std::vector<bool> const shares_out = ranks_that_share(mpi, job.run.out);
     Resume const resume = find_resume(mpi, job, model, data.fingerprint);
     Engine engine = start_engine(mpi, job.run, model.config(), job.train.microbatch_size);
     if (resume.plan) {
@@ -161,10 +186,11 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options,
     core::RankId const rank{mpi.rank()};
     runtime::PinnedNeeds const pinned =
         pinned_needs(engine, programs, model, rank, routes, !job.log.gradients.empty());
-    std::int64_t const snapshot = snapshot_bytes(mpi, programs, model, job);
+    std::int64_t const snapshot = snapshot_bytes(mpi, programs, model, job, shares_out);
     print_start(mpi, engine, programs, model,
-                {routes_table(routes, engine), prediction_line(*programs.train, model, profile),
-                 pinned.total() - pinned.homes, snapshot});
+                {sites_lines(mpi, shares_out, data.seen), routes_table(routes, engine),
+                 prediction_line(*programs.train, model, profile), pinned.total() - pinned.homes,
+                 snapshot});
     std::string const job_toml = job::print_job(job);
     std::string const plan_toml = job::print_plan(job.plan);
     std::string const schedule_csv = program::print_schedule(schedule);
@@ -194,12 +220,7 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options,
     });
     load_or_initialize(mpi, *session, job, resume);
 
-    io::SampleOrder const order{data.train->samples(), job.run.seed, job.data.shuffle};
-    runtime::TrainingTokens const tokens{*data.train, order, job.train.batch_size,
-                                         resume.state.step, resume.state.samples_consumed};
-    std::optional<runtime::ValidationTokens> validation;
-    if (data.validation)
-        validation.emplace(*data.validation, job.train.batch_size);
+    JobTokens const tokens{mpi, data, job, *session, resume.state};
     std::vector<double> const gflops = rank_gflops(plan, engine);
     StepTracer tracer{mpi, job, *session, profile};
     ScheduleExchange exchange{mpi, job, lowering, *session};
@@ -207,8 +228,9 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options,
         {.job = job,
          .mpi = mpi,
          .session = *session,
-         .tokens = tokens,
-         .validation = validation ? &*validation : nullptr,
+         .tokens = tokens.train(),
+         .validation = tokens.validation(),
+         .validation_batches = core::div_up(data.validation_samples, job.train.batch_size),
          .state = resume.state,
          .model = model.description(),
          .job_toml = job_toml,
@@ -216,6 +238,7 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options,
          .schedule_csv = has_to_be_kept(job.plan) ? schedule_csv : "",
          .creator = fmt::format("evener {} ({})", core::version, core::commit()),
          .matrix_gflops = working_gflops(plan, gflops),
+         .may_write = shares_out,
          .after_pass = [&](std::int64_t step) { tracer.after_pass(step); },
          .exchange_schedule = [&] { return exchange.run(); },
          .deadline = deadline}};

@@ -93,25 +93,35 @@ void initialize_parameters(Session& session, std::uint64_t seed) {
     session.refresh_weights();
 }
 
-void load_parameters(Session& session, checkpoints::CheckpointReader& reader, Load what) {
-    for_each_slice(session, [&](program::Slice const& slice, model::Parameter const& parameter,
-                                BucketMemory const& memory, std::int64_t begin) {
-        write_floats(session, memory.master + begin, slice.elements(), [&](float* dst) {
-            reader.read(checkpoints::kind_parameters, parameter.name, slice.rows, dst);
-        });
-        for (std::string_view const kind : {checkpoints::kind_moment1, checkpoints::kind_moment2}) {
-            float* const dst = state_of(memory, kind);
-            if (dst == nullptr)
-                continue;
-            if (what == Load::parameters_and_moments)
-                write_floats(session, dst + begin, slice.elements(), [&](float* values) {
-                    reader.read(kind, parameter.name, slice.rows, values);
+std::vector<std::string> loaded_kinds(Load what, bool adamw) {
+    return state_kinds(adamw && what == Load::parameters_and_moments);
+}
+
+void load_parameters(Session& session, ReadRows const& read, Load what) {
+    for (std::string const& kind : state_kinds(true))
+        for_each_slice(session, [&](program::Slice const& slice, model::Parameter const& parameter,
+                                    BucketMemory const& memory, std::int64_t begin) {
+            float* const state = state_of(memory, kind);
+            if (state == nullptr)
+                return;
+            float* const dst = state + begin;
+            if (kind == checkpoints::kind_parameters || what == Load::parameters_and_moments)
+                write_floats(session, dst, slice.elements(), [&](float* values) {
+                    read({kind, parameter.name, shape_of(parameter), slice.rows, nullptr}, values);
                 });
             else
-                write_zeros(session, dst + begin, slice.elements());
-        }
-    });
+                write_zeros(session, dst, slice.elements());
+        });
     session.refresh_weights();
+}
+
+void load_parameters(Session& session, checkpoints::CheckpointReader& reader, Load what) {
+    load_parameters(
+        session,
+        [&](checkpoints::SliceData const& slice, float* dst) {
+            reader.read(slice.kind, slice.name, slice.rows, dst);
+        },
+        what);
 }
 
 std::vector<checkpoints::TensorInfo> tensors_of(model::Model const& model) {

@@ -8,6 +8,7 @@
 #include "checkpoints/records.hpp"
 #include "runtime/session.hpp"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,16 @@ void initialize_parameters(Session& session, std::uint64_t seed);
 
 enum class Load { parameters, parameters_and_moments };
 
-/// Reads this rank's slices and refreshes its weights. Throws core::CheckpointError.
+/// Gives the rows of a slice, as CheckpointReader::read does; its `data` is null.
+using ReadRows = std::function<void(checkpoints::SliceData const& slice, float* dst)>;
+
+/// The kinds that are loaded.
+std::vector<std::string> loaded_kinds(Load what, bool adamw);
+
+/// Reads this rank's slices, in the order of slices_of_rank with loaded_kinds, and refreshes its
+/// weights. Throws what `read` throws.
+void load_parameters(Session& session, ReadRows const& read, Load what);
+/// The same from a checkpoint that this rank sees. Throws core::CheckpointError.
 void load_parameters(Session& session, checkpoints::CheckpointReader& reader, Load what);
 
 /// The model's parameters as a checkpoint lists them.

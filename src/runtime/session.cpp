@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <set>
 #include <thread>
 
 namespace evener::runtime {
@@ -183,7 +184,27 @@ void Session::run_evaluate(TokenSource const& tokens) {
     state_.scalars = evaluate_state_.scalars;
 }
 
+std::vector<std::int64_t> Session::sequences_read() const {
+    std::set<std::int64_t> sequences;
+    auto const add = [&](core::Range range) {
+        for (std::int64_t s = range.begin; s < range.end; ++s)
+            sequences.insert(s);
+    };
+    for (Pass const* const pass : {train_ ? &*train_ : nullptr, &evaluate_}) {
+        if (pass == nullptr)
+            continue;
+        for (core::Range const range : pass->state->head_sequences) // whose targets are counted
+            add(range);
+        for (IssuedInstruction const& instruction : pass->executable.issued)
+            for (Call const& call : instruction.calls)
+                if (call.kind == Call::Kind::load_inputs || call.kind == Call::Kind::load_targets)
+                    add(call.sequences);
+    }
+    return {sequences.begin(), sequences.end()};
+}
+
 void Session::run(Pass& pass, TokenSource const& tokens) {
+    tokens.prepare(pass.state->step);
     pass.state->tokens = 0;
     pass.state->next_tokens = 0;
     clock_.assign(static_cast<std::size_t>(boundary_bin(model_)) + 1, {});

@@ -56,6 +56,8 @@ class Session {
     /// Throws what an instruction threw on this rank, or core::CommError.
     void run_train(TokenSource const& tokens);
     void run_evaluate(TokenSource const& tokens);
+    /// The sequences of a batch whose tokens this rank reads in a pass, ascending and once each.
+    std::vector<std::int64_t> sequences_read() const;
     /// The position whose logits an evaluation with HeadOutput::logits gives.
     void set_position(std::int64_t position) { position_ = position; }
 

@@ -15,6 +15,9 @@ namespace evener::runtime {
 class TokenSource {
   public:
     virtual ~TokenSource() = default;
+    /// Called by every rank before a pass of `step`, which then reads tokens of that step and counts
+    /// valid targets of the next. Sources that tokens have to be brought to do so here.
+    virtual void prepare(std::int64_t /*step*/) const {}
     /// Fills both, sequence_length each; a masked target is -1. Thread-safe.
     virtual void read(std::int64_t step, std::int64_t sequence, std::span<std::int32_t> inputs,
                       std::span<std::int32_t> targets) const = 0;

@@ -13,6 +13,7 @@ namespace evener::runtime {
 std::int64_t count_tokens(comm::Communicator const& world, Session& session,
                           TokenSource const& tokens, std::int64_t step) {
     std::int64_t count = 0;
+    tokens.prepare(step);
     for (core::Range const range : session.state().head_sequences)
         for (std::int64_t s = range.begin; s < range.end; ++s)
             count += tokens.valid_targets(step, s);
@@ -262,7 +263,7 @@ bool Trainer::accept(StepScalars const& scalars) {
 }
 
 double Trainer::validate() {
-    std::int64_t batches = input_.validation->batches();
+    std::int64_t batches = input_.validation_batches;
     if (input_.job.train.validation_batches > 0)
         batches = std::min(batches, input_.job.train.validation_batches);
     auto const begin = Clock::now();

@@ -23,7 +23,8 @@ struct TrainerInput {
     comm::MpiSession const& mpi;
     Session& session;
     TokenSource const& tokens;
-    ValidationTokens const* validation = nullptr; ///< null: no validation data
+    TokenSource const* validation = nullptr; ///< null: no validation data
+    std::int64_t validation_batches = 0;     ///< of all its samples
     checkpoints::TrainingState state; ///< from a checkpoint, or fresh: seed, optimizer, fingerprint
     checkpoints::KeyValues model;     ///< description for the checkpoints
     std::string job_toml;

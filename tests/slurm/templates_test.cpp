@@ -82,7 +82,7 @@ TEST(Templates, EndWithAnyOtherExitCodeOfTheLauncher) {
 }
 
 TEST(Templates, RequeueAfterOtherCodesThatTheSiteNames) {
-    for (char const* const codes : {"REQUEUE_CODES=75,5", "REQUEUE_CODES=5 75"}) {
+    for (char const* const codes : {"REQUEUE_CODES=75:5", "REQUEUE_CODES=5 75"}) {
         FakeSlurm slurm{"evener.sbatch"};
         slurm.launch("exit 5");
         EXPECT_EQ(slurm.run({codes}).exit_code, 5);
@@ -90,7 +90,7 @@ TEST(Templates, RequeueAfterOtherCodesThatTheSiteNames) {
     }
     FakeSlurm slurm{"evener.sbatch"};
     slurm.launch("exit 5");
-    slurm.run({"REQUEUE_CODES=75,15"});
+    slurm.run({"REQUEUE_CODES=75:15"});
     EXPECT_EQ(slurm.noted("controlled"), "");
 }
 

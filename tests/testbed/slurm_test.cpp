@@ -201,7 +201,7 @@ TEST_F(SlurmFull, AJobThatGetsNowhereStopsAfterSoManyRestarts) {
     job::Job job = training_job(folder(), "nowhere", steps);
     job.data.train = {(folder() / "absent.bin").string()};
     Ended const ended = wait(
-        start("evener.sbatch", two_by_two_, "RESTARTS=2,REQUEUE_CODES=75 5,JOB=" + written(job)),
+        start("evener.sbatch", two_by_two_, "RESTARTS=2,REQUEUE_CODES=75:5,JOB=" + written(job)),
         120);
     EXPECT_EQ(ended.state, "FAILED 5:0 after 2 restarts\n") << ended.log;
     EXPECT_THAT(ended.log, HasSubstr("2 restarts brought nothing newer than 'nothing'"));
