@@ -195,6 +195,12 @@ void sync_folder(std::string const& path) {
     sync_path(path, O_RDONLY | O_DIRECTORY);
 }
 
+void begin_writing_out(Descriptor const& file, std::int64_t begin, std::int64_t end) noexcept {
+    // Advice: what cannot be begun now is written by the sync.
+    static_cast<void>(::sync_file_range(file.get(), begin, end - begin, SYNC_FILE_RANGE_WRITE) ==
+                      0);
+}
+
 void forget(std::string const& path) {
     // Advice: what fails leaves the pages where they are.
     static_cast<void>(::posix_fadvise(open_for_reading(path).get(), 0, 0, POSIX_FADV_DONTNEED));

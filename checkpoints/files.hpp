@@ -53,6 +53,8 @@ void remove_tree(std::string const& path);
 void empty(std::string const& path) noexcept;
 void sync_file(std::string const& path);
 void sync_folder(std::string const& path);
+/// Has the system begin to write the bytes [begin, end) out, so that a later sync finds less to do.
+void begin_writing_out(Descriptor const& file, std::int64_t begin, std::int64_t end) noexcept;
 /// Drops a synced file from the page cache, where the system can: the next read is from the disk.
 void forget(std::string const& path);
 /// Bytes a user without privileges can still write.

@@ -5,6 +5,7 @@
 // move more than a limit (some versions and file systems fail or corrupt data at 2 GiB). Used
 // inside checkpoints/ only.
 
+#include "checkpoints/files.hpp"
 #include "core/handle.hpp"
 
 #include <hdf5.h>
@@ -33,6 +34,7 @@ using Datatype = core::UniqueHandle<IdTraits<H5Tclose>>;
 /// A file in a type that headers can declare without including HDF5.
 struct OpenFile {
     File id;
+    files::Descriptor descriptor = {}; ///< of the same file, for advice to the system
 };
 
 /// Throws from HDF5's error stack of this thread: IoError if the system refused something (with the

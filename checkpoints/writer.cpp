@@ -35,7 +35,7 @@ SliceWriter::SliceWriter(std::string const& folder, int writer, std::int64_t cal
       call_bytes_{call_bytes}, at_{std::move(at)} {
     EVENER_EXPECT(call_bytes >= 4);
     pass(at_, SavePoint::write_start);
-    file_.reset(new hdf5::OpenFile{hdf5::create_file(path_)});
+    file_.reset(new hdf5::OpenFile{hdf5::create_file(path_), files::open_for_reading(path_)});
     result_.file.name = data_file_name(writer);
 }
 
@@ -61,6 +61,8 @@ SliceRecord SliceWriter::write(SliceData const& slice) {
         give_up();
         throw;
     }
+    // The disk works on this slice while it is hashed and the next one copied.
+    files::begin_writing_out(file_->descriptor, record.offset, record.offset + record.bytes);
     record.digest = digest_of(slice.data, static_cast<std::size_t>(record.bytes));
     result_.slices.push_back(std::move(record));
     return result_.slices.back();

@@ -11,6 +11,8 @@
 #              stderr)
 #   search     time of the greedy search for 64 groups with 512 microbatches
 #   executor   what the executor adds to 8 ranks with 64 microbatches of 5 ms
+#   writer     data files of checkpoints against plain writes of the same bytes
+#   save       what a save beside training costs of a step
 #   prediction step times of all schedules predicted from a calibration under 1F1B, against measured
 #              ones; its lines by schedule go to stderr
 set -euo pipefail
@@ -30,4 +32,6 @@ mpirun -n 2 --oversubscribe --bind-to none "$bin/transport_bench"
 "$bin/offload_bench"
 "$bin/search_bench"
 mpirun -n 8 --oversubscribe --bind-to none "$bin/executor_bench"
+"$bin/writer_bench"
+"$bin/save_bench"
 mpirun -n 2 --oversubscribe --bind-to none "$bin/prediction_bench"
