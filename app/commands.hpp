@@ -75,8 +75,8 @@ struct TemplateOptions {
     std::string kind = "nodes"; ///< nodes, hetjob or mpirun
     std::string job;
     std::vector<std::string> nodes;
-    std::vector<std::string> tasks;
-    std::vector<std::string> cpus;
+    std::vector<std::int64_t> tasks; ///< of a node
+    std::vector<std::int64_t> cpus;  ///< of a task
     std::vector<std::string> time;
     std::string output; ///< empty = print it
 };

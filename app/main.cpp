@@ -149,8 +149,11 @@ void add_template(CLI::App& cli, app::TemplateOptions& options, Command& command
     sub->add_option("--nodes", options.nodes, "N or MIN-MAX; of a hetjob one for each part: 2,1-8")
         ->delimiter(',');
     sub->add_option("--ntasks-per-node", options.tasks, "Ranks of a node; likewise")
-        ->delimiter(',');
-    sub->add_option("--cpus-per-task", options.cpus, "Cores of a rank; likewise")->delimiter(',');
+        ->delimiter(',')
+        ->check(CLI::Range(1, most_ranks));
+    sub->add_option("--cpus-per-task", options.cpus, "Cores of a rank; likewise")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 1 << 16));
     sub->add_option("--time", options.time, "Time limit, such as 04:00:00; likewise")
         ->delimiter(',');
     sub->add_option("--output", options.output, "File to write instead");

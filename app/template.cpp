@@ -6,6 +6,8 @@
 #include "app/slurm_templates.hpp"
 #include <fmt/format.h>
 
+#include <tuple>
+
 namespace evener::app {
 
 namespace {
@@ -26,6 +28,12 @@ class Script {
     Script(std::string text, std::size_t parts) : text_{std::move(text)}, parts_{parts} {}
 
     /// `#SBATCH --option=...` of each part of the job: one value for all, or one each; none: it stays.
+    void set(std::string const& option, std::vector<std::int64_t> const& values) {
+        std::vector<std::string> words;
+        for (std::int64_t const value : values)
+            words.push_back(fmt::to_string(value));
+        set(option, words);
+    }
     void set(std::string const& option, std::vector<std::string> const& values) {
         if (values.size() > 1 && values.size() != parts_)
             throw core::ConfigError{fmt::format(
@@ -46,20 +54,51 @@ class Script {
     }
 
     /// The default of a shell variable.
+    std::string default_of(std::string const& variable) const {
+        auto const [begin, size] = place_of_default(variable);
+        return text_.substr(begin, size);
+    }
     void set_default(std::string const& variable, std::string const& value) {
-        std::string const word = fmt::format("\n{0}=${{{0}:-", variable);
-        std::size_t const place = text_.find(word);
-        EVENER_ENSURE(place != std::string::npos);
-        std::size_t const begin = place + word.size();
-        text_.replace(begin, text_.find('}', begin) - begin, value);
+        auto const [begin, size] = place_of_default(variable);
+        text_.replace(begin, size, value);
     }
 
     std::string const& text() const { return text_; }
 
   private:
+    std::pair<std::size_t, std::size_t> place_of_default(std::string const& variable) const {
+        std::string const word = fmt::format("\n{0}=${{{0}:-", variable);
+        std::size_t const place = text_.find(word);
+        EVENER_ENSURE(place != std::string::npos);
+        std::size_t const begin = place + word.size();
+        return {begin, text_.find('}', begin) - begin};
+    }
+
     std::string text_;
     std::size_t parts_;
 };
+
+/// Ranks of a node and cores of a rank. In a heterogeneous job they are Slurm's; else variables, and
+/// Slurm is asked for their product.
+void set_ranks(Script& script, TemplateOptions const& options) {
+    if (options.kind == "hetjob") {
+        script.set("ntasks-per-node", options.tasks);
+        script.set("cpus-per-task", options.cpus);
+        return;
+    }
+    std::int64_t product = 1;
+    for (auto const& [option, variable, values] :
+         {std::tuple{"ntasks-per-node", "RANKS_PER_NODE", &options.tasks},
+          {"cpus-per-task", "CORES_PER_RANK", &options.cpus}}) {
+        if (values->size() > 1)
+            throw core::ConfigError{fmt::format(
+                "'--{}' has {} values (the job has 1 part); give one", option, values->size())};
+        if (!values->empty())
+            script.set_default(variable, fmt::to_string(values->front()));
+        product *= std::stoll(script.default_of(variable));
+    }
+    script.set("mincpus", std::vector{product});
+}
 
 Script template_of(std::string const& kind) {
     if (kind == "hetjob")
@@ -72,8 +111,7 @@ Script template_of(std::string const& kind) {
 core::ExitCode slurm_template(TemplateOptions const& options) {
     Script script = template_of(options.kind);
     script.set("nodes", options.nodes);
-    script.set("ntasks-per-node", options.tasks);
-    script.set("cpus-per-task", options.cpus);
+    set_ranks(script, options);
     script.set("time", options.time);
     if (!options.job.empty()) {
         require_plain("job", options.job, "/._-+=,@%");

@@ -19,11 +19,11 @@ std::filesystem::path const& sources() {
     return path;
 }
 
-/// What Slurm tells a batch script.
+/// What Slurm, and sbatch --export, tell a batch script.
 std::vector<std::string> environment_of_slurm(bool heterogeneous) {
     if (!heterogeneous)
-        return {"SLURM_JOB_NODELIST=n[1-2]", "SLURM_JOB_NUM_NODES=2", "SLURM_NTASKS_PER_NODE=3",
-                "SLURM_CPUS_PER_TASK=5"};
+        return {"SLURM_JOB_NODELIST=n[1-2]", "SLURM_JOB_NUM_NODES=2", "RANKS_PER_NODE=3",
+                "CORES_PER_RANK=5"};
     return {"SLURM_HET_SIZE=2",
             "SLURM_JOB_NODELIST_HET_GROUP_0=m1",
             "SLURM_JOB_NUM_NODES_HET_GROUP_0=1",

@@ -59,8 +59,9 @@ TEST(SlurmTemplate, ChangesTheLinesThatAreAskedForAndNoOthers) {
     auto const result = template_with({"--job", "jobs/my-1.toml", "--nodes", "3-17", "--time",
                                        "2-00:30:00", "--ntasks-per-node", "5"});
     EXPECT_THAT(changed_lines(result.output, original),
-                testing::ElementsAre("#SBATCH --nodes=3-17", "#SBATCH --ntasks-per-node=5",
-                                     "#SBATCH --time=2-00:30:00", "JOB=${JOB:-jobs/my-1.toml}"));
+                testing::ElementsAre("#SBATCH --nodes=3-17", "#SBATCH --mincpus=40",
+                                     "#SBATCH --time=2-00:30:00", "JOB=${JOB:-jobs/my-1.toml}",
+                                     "RANKS_PER_NODE=${RANKS_PER_NODE:-5}"));
 }
 
 TEST(SlurmTemplate, GivesEachPartOfAHeterogeneousJobItsOwn) {

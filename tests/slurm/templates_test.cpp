@@ -28,12 +28,14 @@ TEST(Templates, StartAllRanksWithTheWordsOfTheirLauncher) {
     std::string const train = "/tests/slurm/fakes/evener train my.toml";
     std::string const root = support::source_root().string();
     std::string const words[] = {
-        "--mpi=pmix --ntasks=6 --cpus-per-task=5 --kill-on-bad-exit=1 " + root + train,
+        "--mpi=pmix --ntasks=6 --ntasks-per-node=3 --cpus-per-task=5 --kill-on-bad-exit=1 " + root +
+            train,
         "--het-group=0 --mpi=pmix --ntasks=4 --kill-on-bad-exit=1 --cpus-per-task=2 " + root +
             train +
             " : --het-group=1 --mpi=pmix --ntasks=6 --kill-on-bad-exit=1 --cpus-per-task=5 " +
             root + train,
-        "-n 6 --map-by ppr:3:node --bind-to none --mca oob_tcp_keepalive_time 4 --mca "
+        "-n 6 --map-by ppr:3:node --bind-to none --oversubscribe --mca oob_tcp_keepalive_time 4 "
+        "--mca "
         "oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3 " +
             root + train};
     for (int i = 0; i < 3; ++i) {

@@ -58,8 +58,8 @@ class Slurm : public testing::Test {
         std::vector<std::string> words{"on-host", "dca",    "cd",        folder().string(),
                                        "&&",      "sbatch", "--parsable"};
         words.insert(words.end(), options.begin(), options.end());
-        words.push_back("--export=ALL,EVENER=" + support::program("evener").string() + "," +
-                        variables);
+        words.push_back("--export=ALL,RANKS_PER_NODE=2,CORES_PER_RANK=1,EVENER=" +
+                        support::program("evener").string() + "," + variables);
         words.push_back((support::source_root() / "slurm" / script).string());
         std::string job = cluster_->expect(words);
         job.pop_back(); // the end of its line
@@ -93,8 +93,7 @@ class Slurm : public testing::Test {
     }
 
     inline static std::unique_ptr<Cluster> cluster_;
-    std::vector<std::string> const two_by_two_{"--nodes=1-2", "--ntasks-per-node=2",
-                                               "--cpus-per-task=1"};
+    std::vector<std::string> const two_by_two_{"--nodes=1-2", "--mincpus=2"};
 };
 
 TEST_F(Slurm, ShowsTheNodesThatWereAskedFor) {
@@ -207,8 +206,8 @@ TEST_F(SlurmFull, AJobThatGetsNowhereStopsAfterSoManyRestarts) {
     EXPECT_THAT(ended.log, HasSubstr("2 restarts brought nothing newer than 'nothing'"));
 }
 
-// Last in this file: the death of a2. Slurm finds it down, requeues the job, and with the node that is
-// left it has two ranks instead of four.
+// Last in this file: the death of a2. Ranks on a1 may wait for those on a2 until Slurm finds it down and
+// requeues the job; with the node that is left it has two ranks instead of four.
 TEST_F(SlurmFull, AJobWhoseNodeDiesResumesOnTheOthersWithAnotherPlan) {
     constexpr std::int64_t many = 1200;
     job::Job job = training_job(folder(), "bereft", many);
