@@ -23,8 +23,8 @@ struct JobData {
     std::vector<bool> seen; ///< by rank; rank 0 does
 };
 
-/// The files of rank 0, and who sees the same. Throws core::AgreedError when rank 0 cannot open them.
-/// Collective.
+/// The files of rank 0, and who sees the same. Throws core::AgreedError when rank 0 cannot open
+/// them. Collective.
 JobData open_data(comm::MpiSession const& mpi, job::Job const& job);
 
 struct PlanChoice {

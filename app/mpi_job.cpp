@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 
 namespace evener::app {
 
@@ -49,7 +52,10 @@ int run_guarded(std::function<core::ExitCode()> const& command) {
     }
 }
 
-core::ExitCode run_mpi_job(std::function<core::ExitCode(comm::MpiSession const&)> const& body) {
+namespace {
+
+/// Runs `body` between the start and the end of MPI.
+core::ExitCode run_session(std::function<core::ExitCode(comm::MpiSession const&)> const& body) {
     comm::MpiSession const mpi{nullptr, nullptr};
     auto const common = [&](std::string const& text, core::ExitCode code) {
         if (mpi.rank() != 0)
@@ -74,6 +80,17 @@ core::ExitCode run_mpi_job(std::function<core::ExitCode(comm::MpiSession const&)
         abort(fmt::format("internal error: {}", error.what()), core::ExitCode::internal);
     }
     return core::ExitCode::internal;
+}
+
+} // namespace
+
+core::ExitCode run_mpi_job(std::function<core::ExitCode(comm::MpiSession const&)> const& body) {
+    core::ExitCode const code = run_session(body);
+    // srun ends ranks that still run when one has ended with a code, and then returns their signal
+    // in the place of it: of a job to be requeued the other ranks must be gone before.
+    if (code == core::ExitCode::resumable && std::getenv("SLURM_STEP_ID") != nullptr)
+        std::this_thread::sleep_for(std::chrono::seconds{1});
+    return code;
 }
 
 void together(comm::MpiSession const& mpi, bool active, std::function<void()> const& work) {

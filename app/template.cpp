@@ -27,7 +27,8 @@ class Script {
   public:
     Script(std::string text, std::size_t parts) : text_{std::move(text)}, parts_{parts} {}
 
-    /// `#SBATCH --option=...` of each part of the job: one value for all, or one each; none: it stays.
+    /// `#SBATCH --option=...` of each part of the job: one value for all, or one each; none: it
+    /// stays.
     void set(std::string const& option, std::vector<std::int64_t> const& values) {
         std::vector<std::string> words;
         for (std::int64_t const value : values)
@@ -78,8 +79,8 @@ class Script {
     std::size_t parts_;
 };
 
-/// Ranks of a node and cores of a rank. In a heterogeneous job they are Slurm's; else variables, and
-/// Slurm is asked for their product.
+/// Ranks of a node and cores of a rank. In a heterogeneous job they are Slurm's; else variables,
+/// and Slurm is asked for their product.
 void set_ranks(Script& script, TemplateOptions const& options) {
     if (options.kind == "hetjob") {
         script.set("ntasks-per-node", options.tasks);

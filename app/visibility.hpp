@@ -13,9 +13,9 @@ namespace evener::app {
 /// By rank what each says of itself. Collective.
 std::vector<bool> by_rank(comm::MpiSession const& mpi, bool mine);
 
-/// By rank, whether it reads in `folder`, which exists for rank 0, what rank 0 writes there now, and can
-/// write there itself. Takes two seconds where some do not. Throws core::AgreedError when rank 0 cannot.
-/// Collective.
+/// By rank, whether it reads in `folder`, which exists for rank 0, what rank 0 writes there now,
+/// and can write there itself. Takes two seconds where some do not. Throws core::AgreedError when
+/// rank 0 cannot. Collective.
 std::vector<bool> ranks_that_share(comm::MpiSession const& mpi, std::string const& folder);
 
 /// By rank, whether `path` has this content there. Collective.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which rank reads files for which others: sites need not share a file system. Example: of six ranks
-// 0, 1 and 3 see the data; 0 reads for 2, 1 for 4 and 3 for 5.
+// Which rank reads files for which others: sites need not share a file system. Example: of six
+// ranks 0, 1 and 3 see the data; 0 reads for 2, 1 for 4 and 3 for 5.
 
 #include "comm/communicator.hpp"
 #include "core/error.hpp"

@@ -16,14 +16,15 @@ namespace evener::runtime {
 
 class SharedTokens final : public TokenSource {
   public:
-    /// Collective over `world`. `own` reads the files; null on ranks that do not see them. `sequences`:
-    /// all that this rank reads of a batch, ascending and once each, the same in every step.
+    /// Collective over `world`. `own` reads the files; null on ranks that do not see them.
+    /// `sequences`: all that this rank reads of a batch, ascending and once each, the same in every
+    /// step.
     SharedTokens(comm::Communicator const& world, FileReaders const& readers,
                  TokenSource const* own, std::vector<std::int64_t> sequences,
                  std::int64_t sequence_length);
 
-    /// Collective, between passes. Throws what reading the files throws, on the rank that reads, and
-    /// core::IoError with the same words on those that it reads for.
+    /// Collective, between passes. Throws what reading the files throws, on the rank that reads,
+    /// and core::IoError with the same words on those that it reads for.
     void prepare(std::int64_t step) const override;
     void read(std::int64_t step, std::int64_t sequence, std::span<std::int32_t> inputs,
               std::span<std::int32_t> targets) const override;
@@ -46,8 +47,8 @@ class SharedTokens final : public TokenSource {
     std::vector<std::int64_t> sequences_;
     std::vector<std::vector<std::int64_t>> served_sequences_; ///< of each served rank
     std::size_t length_;
-    /// By step, the one prepared last and the next. On a rank that sees the files the rows are empty
-    /// and tell what the others have.
+    /// By step, the one prepared last and the next. On a rank that sees the files the rows are
+    /// empty and tell what the others have.
     mutable std::map<std::int64_t, Rows> held_;
 };
 

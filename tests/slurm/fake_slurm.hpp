@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Runs a template of slurm/ as a batch job, with the commands in fakes/ in the place of Slurm's. One
-// object is one job with its run folder; each run() after the first is a restart.
+// Runs a template of slurm/ as a batch job, with the commands in fakes/ in the place of Slurm's.
+// One object is one job with its run folder; each run() after the first is a restart.
 
 #include "support/process.hpp"
 #include "support/temporary_folder.hpp"
@@ -14,8 +14,8 @@ namespace evener::slurm_test {
 
 class FakeSlurm {
   public:
-    /// `script` in slurm/ ("evener.sbatch"), on two nodes; as a heterogeneous job a part of one node and
-    /// one of two.
+    /// `script` in slurm/ ("evener.sbatch"), on two nodes; as a heterogeneous job a part of one
+    /// node and one of two.
     explicit FakeSlurm(std::string script) : script_{std::move(script)} {}
 
     /// The launcher will do this (bash); $RUN is the run folder, which exists.
