@@ -20,8 +20,28 @@ void check_place(hdf5::File const& file, SliceRecord const& slice, std::string c
             path, fmt::format("'{}' is not where the manifest says", slice.dataset())};
 }
 
-/// Slices are hashed by offset, so that they are judged one by one even where HDF5 cannot open the
-/// file; HDF5 sees the file only if its structure is whole.
+/// By offset, so that they are judged one by one even where HDF5 cannot open the file.
+void check_slices(files::Descriptor const& file, std::string const& name,
+                  std::vector<SliceRecord const*> const& slices, std::vector<std::string>& lines) {
+    for (SliceRecord const* slice : slices) {
+        Hasher hasher;
+        if (!files::add_bytes(hasher, file, slice->offset, slice->offset + slice->bytes))
+            lines.push_back(
+                fmt::format("{}: {}: cannot be read to its end", name, slice->dataset()));
+        else if (hasher.digest() != slice->digest)
+            lines.push_back(
+                fmt::format("{}: {}: its checksum is not the manifest's", name, slice->dataset()));
+    }
+}
+
+std::vector<SliceRecord const*> pointers_to(std::vector<SliceRecord> const& slices) {
+    std::vector<SliceRecord const*> pointers;
+    for (SliceRecord const& slice : slices)
+        pointers.push_back(&slice);
+    return pointers;
+}
+
+/// HDF5 sees the file only if its structure is whole.
 void check_file(FileRecord const& record, std::vector<SliceRecord const*> const& slices,
                 std::string const& folder, std::vector<std::string>& lines) {
     std::string const path = fmt::format("{}/{}", folder, record.name);
@@ -29,15 +49,7 @@ void check_file(FileRecord const& record, std::vector<SliceRecord const*> const&
     if (!bytes)
         return; // misfit tells
     files::Descriptor const file = files::open_for_reading(path);
-    for (SliceRecord const* slice : slices) {
-        Hasher hasher;
-        if (!files::add_bytes(hasher, file, slice->offset, slice->offset + slice->bytes))
-            lines.push_back(
-                fmt::format("{}: {}: cannot be read to its end", record.name, slice->dataset()));
-        else if (hasher.digest() != slice->digest)
-            lines.push_back(fmt::format("{}: {}: its checksum is not the manifest's", record.name,
-                                        slice->dataset()));
-    }
+    check_slices(file, record.name, slices, lines);
     if (*bytes != record.bytes)
         return;
     if (frame_digest(file, record.bytes, slices) != record.digest) {
@@ -84,18 +96,26 @@ std::vector<std::string> damaged_data(Manifest const& manifest, std::string cons
     return lines;
 }
 
+std::vector<std::string> damaged_slices(std::vector<SliceRecord> const& slices,
+                                        std::string const& folder, std::string const& name) {
+    std::vector<std::string> lines;
+    as_line(lines, [&] {
+        std::string const path = fmt::format("{}/{}", folder, name);
+        files::forget(path);
+        check_slices(files::open_for_reading(path), name, pointers_to(slices), lines);
+    });
+    return lines;
+}
+
 std::vector<std::string> damaged_file(WriterResult const& written, std::string const& folder) {
     std::vector<std::string> lines;
-    std::vector<SliceRecord const*> slices;
-    for (SliceRecord const& slice : written.slices)
-        slices.push_back(&slice);
     as_line(lines, [&] {
         if (std::string line = misfit(written.file, folder); !line.empty())
             lines.push_back(std::move(line));
         std::string const path = fmt::format("{}/{}", folder, written.file.name);
         if (files::size_of(path))
             files::forget(path);
-        check_file(written.file, slices, folder, lines);
+        check_file(written.file, pointers_to(written.slices), folder, lines);
     });
     return lines;
 }

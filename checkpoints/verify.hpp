@@ -17,6 +17,10 @@ std::vector<std::string> verify(std::string const& folder);
 /// The same for the data files alone: what a resume needs.
 std::vector<std::string> damaged_data(Manifest const& manifest, std::string const& folder);
 
+/// The same for some slices of the data file `name`, whatever else is in it.
+std::vector<std::string> damaged_slices(std::vector<SliceRecord> const& slices,
+                                        std::string const& folder, std::string const& name);
+
 /// The same for one data file, as its writer described it; past the page cache where the system lets
 /// us, so that what is compared was read from the disk.
 std::vector<std::string> damaged_file(WriterResult const& written, std::string const& folder);

@@ -40,6 +40,8 @@ enum class Schedule : std::uint8_t {
 enum class Placement : std::uint8_t { round_robin, v };
 /// How a group's ranks divide the work: each microbatch by shares, or whole microbatches dealt out.
 enum class Dispatch : std::uint8_t { shares, dealt };
+/// Data files of a checkpoint: one per node, or one that all nodes fill.
+enum class Layout : std::uint8_t { per_node, shared };
 enum class LogLevel : std::uint8_t { debug, info, warn, error };
 enum class Progress : std::uint8_t { automatic, always, never };
 
@@ -104,6 +106,10 @@ struct Names<Dispatch> {
 template <>
 struct Names<LogLevel> {
     static constexpr std::array<std::string_view, 4> list{"debug", "info", "warn", "error"};
+};
+template <>
+struct Names<Layout> {
+    static constexpr std::array<std::string_view, 2> list{"per_node", "shared"};
 };
 template <>
 struct Names<Progress> {

@@ -153,8 +153,9 @@ struct Checkpoint {
     std::int64_t every = 0;         ///< steps; 0 = only at the end
     std::int64_t every_seconds = 0; ///< the same by the clock, beside it; 0 = off
     std::int64_t keep = 2;          ///< newest checkpoints kept
-    std::int64_t keep_every = 0;    ///< and those of steps that are multiples of it; 0 = no others
-    std::string resume = "auto";    ///< "auto", "never" or the path of a checkpoint
+    Layout layout = Layout::per_node;
+    std::int64_t keep_every = 0; ///< and those of steps that are multiples of it; 0 = no others
+    std::string resume = "auto"; ///< "auto", "never" or the path of a checkpoint
     bool verify_on_load = true;
 
     bool operator==(Checkpoint const&) const = default;

@@ -219,6 +219,9 @@ constexpr Key<Job> checkpoint_keys[] = {
      "Newest checkpoints to keep"},
     {"keep_every", slot<&Job::checkpoint, &Checkpoint::keep_every>, steps_or_off,
      "Keep also the checkpoints whose step is a multiple of this; 0: none"},
+    {"layout", slot<&Job::checkpoint, &Checkpoint::layout>, {},
+     "Data files of a checkpoint: per_node, or shared, one file that all nodes fill, which needs a file "
+     "system that keeps what several nodes write into one file (not NFS)"},
     {"resume", slot<&Job::checkpoint, &Checkpoint::resume>, {},
      "\"auto\": the newest whole checkpoint of the run folder, if any; \"never\"; or the "
      "path of a checkpoint"},

@@ -2,6 +2,7 @@
 #include "runtime/saving.hpp"
 
 #include "checkpoints/manifest.hpp"
+#include "checkpoints/shared_file.hpp"
 #include "checkpoints/verify.hpp"
 #include "checkpoints/writer.hpp"
 #include "core/log.hpp"
@@ -74,7 +75,7 @@ Savers savers_of(SavingRanks const& ranks, program::ProgramSet const& set,
 }
 
 Saver::Saver(SavingRanks const& ranks, Session const& session, std::vector<std::string> kinds)
-    : world_{ranks.world}, session_{session}, kinds_{std::move(kinds)},
+    : world_{ranks.world}, files_{ranks.files}, session_{session}, kinds_{std::move(kinds)},
       savers_{savers_of(ranks, session.sets(), session.model(), kinds_)}, writers_{assign_writers(
                                                                               savers_)},
       writer_{&writers_[writer_of(writers_, world_.rank())]}, fault_{
@@ -139,6 +140,8 @@ void Saver::start(std::string const& out, checkpoints::Description description,
                                     save_->at);
     });
     save_->folder = world_.broadcast(folder);
+    if (files_ == DataFiles::shared)
+        make_shared_file();
     checkpoints::pass(save_->at, SavePoint::snapshot_start);
     take_snapshot();
     checkpoints::pass(save_->at, SavePoint::snapshot_copied);
@@ -184,24 +187,75 @@ void Saver::receive_slices() {
     }
 }
 
-/// In the background: the data file, from the snapshot alone. Returns the encoded result.
+/// HDF5's structure with room for the slices of all writers, one after the other; rank 0 makes it.
+void Saver::make_shared_file() {
+    std::string encoded;
+    together(world_.rank() == 0, [&] {
+        std::vector<checkpoints::SliceData> all;
+        for (Writer const& writer : writers_)
+            for (int const source : writer.sources)
+                for (checkpoints::SliceData& slice : slices_of_rank(
+                         session_.sets(), session_.model(), core::RankId{source}, kinds_))
+                    all.push_back(std::move(slice));
+        encoded = checkpoints::encode(checkpoints::make_shared_file(save_->folder, all));
+    });
+    auto const places = checkpoints::decode_writer_result(world_.broadcast(encoded)).slices;
+    std::size_t first = 0;
+    for (Writer const* writer = writers_.data(); writer != writer_; ++writer)
+        for (int const source : writer->sources)
+            first += slices_of_rank(session_.sets(), session_.model(), core::RankId{source}, kinds_)
+                         .size();
+    auto const begin = places.begin() + static_cast<std::ptrdiff_t>(first);
+    save_->places.assign(begin, begin + static_cast<std::ptrdiff_t>(slices_.size()));
+}
+
+/// In the background: the slices of the snapshot. Returns the encoded result; nothing when it is not
+/// wanted any more.
 std::string Saver::write(std::atomic<bool> const& unwanted) {
-    Save const& save = *save_;
-    checkpoints::SliceWriter file{save.folder, static_cast<int>(writer_ - writers_.data()),
-                                  checkpoints::max_call_bytes, save.at};
+    bool const shared = files_ == DataFiles::shared;
+    checkpoints::WriterResult const result =
+        shared ? write_shared_file(unwanted) : write_own_file(unwanted);
+    if (unwanted)
+        return "";
+    auto const faults =
+        shared ? checkpoints::damaged_slices(result.slices, save_->folder, result.file.name)
+               : checkpoints::damaged_file(result, save_->folder);
+    if (!faults.empty())
+        throw core::CheckpointError{
+            save_->folder, fmt::format("{} (read back after it was written) the file system or its "
+                                       "disk is faulty: choose another 'out'",
+                                       faults.front())};
+    checkpoints::pass(save_->at, SavePoint::write_verified);
+    return checkpoints::encode(result);
+}
+
+checkpoints::WriterResult Saver::write_own_file(std::atomic<bool> const& unwanted) const {
+    checkpoints::SliceWriter file{save_->folder, static_cast<int>(writer_ - writers_.data()),
+                                  checkpoints::max_call_bytes, save_->at};
     for (checkpoints::SliceData const& slice : slices_) {
         if (unwanted)
-            return "";
+            return {};
         file.write(slice);
     }
-    checkpoints::WriterResult const result = file.finish();
-    if (auto const faults = checkpoints::damaged_file(result, save.folder); !faults.empty())
-        throw core::CheckpointError{
-            save.folder, fmt::format("{} (read back after it was written) the file system or its "
-                                     "disk is faulty: choose another 'out'",
-                                     faults.front())};
-    checkpoints::pass(save.at, SavePoint::write_verified);
-    return checkpoints::encode(result);
+    return file.finish();
+}
+
+checkpoints::WriterResult Saver::write_shared_file(std::atomic<bool> const& unwanted) const {
+    checkpoints::pass(save_->at, SavePoint::write_start);
+    checkpoints::SharedFileWriter file{save_->folder};
+    checkpoints::WriterResult result;
+    result.file.name = checkpoints::data_file_name(0);
+    for (std::size_t i = 0; i < slices_.size(); ++i) {
+        if (unwanted)
+            return {};
+        if (i > 0)
+            checkpoints::pass(save_->at, SavePoint::write_slice);
+        result.slices.push_back(file.write(slices_[i], save_->places[i]));
+    }
+    checkpoints::pass(save_->at, SavePoint::write_sync);
+    file.finish();
+    checkpoints::pass(save_->at, SavePoint::write_synced);
+    return result;
 }
 
 /// In the background of rank 0. Returns a warning or nothing.
@@ -211,6 +265,12 @@ std::string Saver::commit(std::vector<std::string> const& results) {
     for (Writer const& writer : writers_)
         writers.push_back(
             checkpoints::decode_writer_result(results[static_cast<std::size_t>(writer.rank)]));
+    if (files_ == DataFiles::shared) {
+        std::vector<checkpoints::SliceRecord> slices;
+        for (checkpoints::WriterResult const& writer : writers)
+            slices.insert(slices.end(), writer.slices.begin(), writer.slices.end());
+        writers = {checkpoints::finish_shared_file(save.folder, std::move(slices))};
+    }
     checkpoints::confirm(checkpoints::commit(save.out, save.description, writers, save.at));
     try {
         checkpoints::prune(save.out, save.retention, save.at);

@@ -31,11 +31,15 @@ struct SavedCheckpoint {
     double beside_seconds = 0; ///< of these, not taken from the training
 };
 
+/// Data files: one per writer, or one that all of them fill.
+enum class DataFiles { per_writer, shared };
+
 /// The ranks of a job, and which of them may write.
 struct SavingRanks {
     comm::Communicator const& world;
     comm::Communicator const& node; ///< those that share this one's memory, in order of world rank
     std::vector<bool> may_write = {}; ///< see the run folder, by world rank; empty: all do
+    DataFiles files = DataFiles::per_writer;
 };
 
 /// What decides who writes what, for slices of `kinds`. Collective.
@@ -77,6 +81,8 @@ class Saver {
         checkpoints::Description description;
         checkpoints::Retention retention;
         checkpoints::AtPoint at;
+        /// In a shared file, of the slices of this writer.
+        std::vector<checkpoints::SliceRecord> places = {};
         std::chrono::steady_clock::time_point begin;
         bool committing = false; ///< else: writing
     };
@@ -85,12 +91,16 @@ class Saver {
     void take_snapshot();
     void copy_slices(std::byte* dst);
     void receive_slices();
+    void make_shared_file();
     std::string write(std::atomic<bool> const& unwanted);
+    checkpoints::WriterResult write_own_file(std::atomic<bool> const& unwanted) const;
+    checkpoints::WriterResult write_shared_file(std::atomic<bool> const& unwanted) const;
     std::string commit(std::vector<std::string> const& results);
     std::optional<SavedCheckpoint> next_phase();
     void together(bool active, std::function<void()> const& work);
 
     comm::Communicator const& world_;
+    DataFiles files_;
     Session const& session_;
     std::vector<std::string> kinds_;
     Savers savers_;

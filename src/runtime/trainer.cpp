@@ -48,6 +48,10 @@ bool is_adamw(job::Job const& job) {
     return job.optimizer.kind == job::OptimizerKind::adamw;
 }
 
+DataFiles data_files(job::Job const& job) {
+    return job.checkpoint.layout == job::Layout::shared ? DataFiles::shared : DataFiles::per_writer;
+}
+
 std::int64_t state_bytes(model::Model const& model, job::Job const& job) {
     return 4 * model.parameter_elements() *
            static_cast<std::int64_t>(state_kinds(is_adamw(job)).size());
@@ -56,19 +60,18 @@ std::int64_t state_bytes(model::Model const& model, job::Job const& job) {
 } // namespace
 
 Trainer::Trainer(TrainerInput input)
-    : input_{std::move(input)}, session_{input_.session}, saver_{{input_.mpi.world(),
-                                                                  input_.mpi.node(),
-                                                                  input_.may_write},
-                                                                 session_,
-                                                                 state_kinds(is_adamw(input_.job))},
+    : input_{std::move(input)}, session_{input_.session},
+      saver_{{input_.mpi.world(), input_.mpi.node(), input_.may_write, data_files(input_.job)},
+             session_,
+             state_kinds(is_adamw(input_.job))},
       reporter_{input_.job.log, input_.job.train.steps,
                 session_.model().training_flops() *
                     static_cast<double>(input_.job.train.batch_size),
                 input_.matrix_gflops} {
     if (!input_.job.log.gradients.empty())
-        gradient_saver_.emplace(
-            SavingRanks{input_.mpi.world(), input_.mpi.node(), input_.may_write}, session_,
-            std::vector<std::string>{std::string{kind_gradients}});
+        gradient_saver_.emplace(SavingRanks{input_.mpi.world(), input_.mpi.node(), input_.may_write,
+                                            data_files(input_.job)},
+                                session_, std::vector<std::string>{std::string{kind_gradients}});
     if (input_.mpi.rank() == 0) {
         metrics_.emplace(input_.job.run.out + "/metrics.jsonl");
         metrics_->truncate_to_step(input_.state.step);

@@ -21,7 +21,7 @@ namespace {
 
 using namespace evener;
 
-constexpr int rounds = 7;
+constexpr int rounds = 5;
 constexpr int steps = 20;
 
 double now() {
@@ -69,7 +69,7 @@ int main(int argc, char** argv) {
             : (std::filesystem::temp_directory_path() / fmt::format("evener-save-{}", ::getpid()))
                   .string();
     int const threads = argc > 2 ? std::atoi(argv[2]) : 2;
-    std::int64_t const sequences = argc > 3 ? std::atoll(argv[3]) : 16;
+    std::int64_t const sequences = argc > 3 ? std::atoll(argv[3]) : 8;
     setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 0);
     comm::MpiSession const mpi{nullptr, nullptr};
     comm::Transport transport{mpi.world().get()};

@@ -172,6 +172,33 @@ TEST_F(Saving, NodesThatMayNotWriteSendTheirSlices) {
     world_.barrier();
 }
 
+// One writer per rank, all into one file.
+TEST_F(Saving, AllWritersFillOneFile) {
+    step();
+    Saver own{{world_, mpi_.node()}, *session_, state_kinds(true)};
+    SavedCheckpoint const expected = own.save(out_ + "/own", description(), {});
+    comm::Communicator const alone = comm::Communicator::split(world_.get(), world_.rank());
+    Saver shared{{world_, alone, {}, DataFiles::shared}, *session_, state_kinds(true)};
+    shared.start(out_ + "/shared", description(), {});
+    auto const saved = train_until_saved(shared);
+    ASSERT_TRUE(saved);
+    EXPECT_TRUE(checkpoints::verify(saved->folder).empty());
+    checkpoints::CheckpointReader a{expected.folder};
+    checkpoints::CheckpointReader b{saved->folder};
+    EXPECT_EQ(b.manifest().data_files.size(), 1u);
+    EXPECT_EQ(a.manifest().kinds, b.manifest().kinds);
+    for (std::string const& kind : a.manifest().kinds)
+        for (checkpoints::TensorInfo const& tensor : a.manifest().tensors) {
+            std::vector<float> of_a(
+                static_cast<std::size_t>(tensor.rows() * tensor.row_elements()));
+            std::vector<float> of_b(of_a.size());
+            a.read(kind, tensor.name, {0, tensor.rows()}, of_a.data());
+            b.read(kind, tensor.name, {0, tensor.rows()}, of_b.data());
+            EXPECT_EQ(of_a, of_b) << kind << ' ' << tensor.name;
+        }
+    world_.barrier();
+}
+
 // One writer per rank; the last one's data file is cut after it was written, the commit finds it.
 TEST_F(Saving, AnErrorOfAnyWriterIsTheSameOnAllRanks) {
     step();
