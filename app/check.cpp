@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/log.hpp"
 #include "job/parse.hpp"
 #include "job/print.hpp"
 #include "model/model.hpp"
@@ -10,7 +11,10 @@
 namespace evener::app {
 
 core::ExitCode check(JobOptions const& options) {
-    job::Job const job = job::parse_job(options.job, options.settings, {options.ranks});
+    job::Job const job = job::parse_job(options.job, options.settings,
+                                        {options.ranks, [](std::string const& line) {
+                                             core::log::root(core::log::Level::warn, "{}", line);
+                                         }});
     if (options.print_config) {
         fmt::print("{}", job::print_job(job));
         return core::ExitCode::done;

@@ -46,7 +46,10 @@ job::Job read_job(comm::MpiSession const& mpi, JobOptions const& options) {
     std::vector<std::string> settings = options.settings;
     if (!options.resume.empty())
         settings.push_back("checkpoint.resume=" + options.resume);
-    return job::parse_job_text(text, options.job, settings, {mpi.size()});
+    return job::parse_job_text(text, options.job, settings,
+                               {mpi.size(), [](std::string const& line) {
+                                    core::log::root(core::log::Level::warn, "{}", line);
+                                }});
 }
 
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/copies.hpp"
+#include "core/log.hpp"
 #include "job/parse.hpp"
 #include "job/print.hpp"
 #include "runtime/plan_conversion.hpp"
@@ -79,7 +80,10 @@ void draw_prediction(job::Job const& job, model::Model const& model, program::Pr
 
 core::ExitCode plan(JobOptions const& options) {
     check_picture_files(options.pictures);
-    job::Job job = job::parse_job(options.job, options.settings, {options.ranks});
+    job::Job job = job::parse_job(options.job, options.settings,
+                                  {options.ranks, [](std::string const& line) {
+                                       core::log::root(core::log::Level::warn, "{}", line);
+                                   }});
     if (options.print_config) {
         fmt::print("{}", job::print_job(job));
         return core::ExitCode::done;

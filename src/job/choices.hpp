@@ -24,6 +24,8 @@ enum class Decay : std::uint8_t { cosine, linear, constant };
 enum class Compute : std::uint8_t { automatic, float32, bfloat16 };
 /// A group's compute type; `as_job` follows [precision] compute.
 enum class GroupCompute : std::uint8_t { as_job, automatic, float32, bfloat16 };
+/// What to do where the plan's groups are for another number of ranks.
+enum class OnMismatch : std::uint8_t { stop, replan };
 /// Order of forward and backward passes: made by a search, or as the names say.
 enum class Schedule : std::uint8_t {
     automatic,
@@ -55,6 +57,10 @@ struct Names<Devices> {
 template <>
 struct Names<Nccl> {
     static constexpr std::array<std::string_view, 2> list{"auto", "off"};
+};
+template <>
+struct Names<OnMismatch> {
+    static constexpr std::array<std::string_view, 2> list{"stop", "replan"};
 };
 template <>
 struct Names<CudaAwareMpi> {

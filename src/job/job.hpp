@@ -142,6 +142,7 @@ struct Plan {
     double memory_gib = 0;            ///< of a rank's arena; 0 = what a GPU has free, else no limit
     std::string profile;              ///< JSON of `evener profile`; empty = estimated
     bool replan = false;              ///< a resume makes a new plan instead of out/plan.toml
+    OnMismatch on_mismatch = OnMismatch::stop;
     Offload offload;
     std::vector<Group> groups; ///< empty = planned at start
     std::vector<Chunk> chunks; ///< in model order; empty = the groups' layers, by placement

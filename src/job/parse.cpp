@@ -66,6 +66,9 @@ Job parse_job_text(std::string_view text, std::string_view name,
     read_all(*root, file, parsed, job, findings);
 
     resolve(job, name);
+    std::string const dropped = drop_mismatch(job.plan, options.ranks);
+    if (!dropped.empty() && options.notice)
+        options.notice(dropped);
     validate(job, options, findings);
     findings.throw_if_any();
     return job;

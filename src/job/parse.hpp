@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "job/job.hpp"
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,8 @@ namespace evener::job {
 struct ParseOptions {
     /// Ranks that will run the job; 0 = not known (`check`), then the groups' own ranks count.
     std::int64_t ranks = 0;
+    /// Called with a line about what was decided for the job in place of its words; may be empty.
+    std::function<void(std::string const&)> notice = {};
 };
 
 /// `settings` are `table.key=value` from the command line, applied after the file in their order;

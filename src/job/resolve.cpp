@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/resolve.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace evener::job {
@@ -87,6 +89,21 @@ void resolve(Plan& plan) {
     for (Chunk& chunk : plan.chunks)
         if (!chunk.recompute)
             chunk.recompute = plan.recompute;
+}
+
+std::string drop_mismatch(Plan& plan, std::int64_t ranks) {
+    std::int64_t named = 0; // by the highest, since a rank that is left out is a mistake of its own
+    for (Group const& group : plan.groups)
+        for (core::RankId const rank : group.ranks)
+            named = std::max<std::int64_t>(named, rank.value + std::int64_t{1});
+    if (plan.on_mismatch != OnMismatch::replan || ranks == 0 || named == 0 || named == ranks)
+        return {};
+    plan.groups.clear();
+    plan.chunks.clear();
+    plan.schedule_file.clear();
+    return fmt::format("'plan.groups' are for {} ranks, this job has {}: planning anew "
+                       "('plan.on_mismatch' is \"replan\")",
+                       named, ranks);
 }
 
 void resolve(Job& job, std::string_view file) {

@@ -6,6 +6,7 @@
 
 #include "job/job.hpp"
 
+#include <string>
 #include <string_view>
 
 namespace evener::job {
@@ -16,5 +17,9 @@ Model preset_model(Preset preset);
 /// `file` gives the default of run.name.
 void resolve(Job& job, std::string_view file);
 void resolve(Plan& plan);
+
+/// With on_mismatch "replan" and groups for another number of ranks than `ranks` (> 0): drops what
+/// is for those ranks, and returns the line that says so; else "".
+std::string drop_mismatch(Plan& plan, std::int64_t ranks);
 
 } // namespace evener::job

@@ -200,6 +200,9 @@ constexpr Key<Job> plan_keys[] = {
      "and matrix rates"},
     {"replan", slot<&Job::plan, &Plan::replan>, {},
      "Make a new plan on resume instead of keeping the groups of the checkpoint's plan"},
+    {"on_mismatch", slot<&Job::plan, &Plan::on_mismatch>, {},
+     "When the groups are for another number of ranks than there are: stop, or replan, which drops groups, "
+     "chunks and schedule_file and plans anew"},
     {"offload", slot<&Job::plan, &Plan::offload>, {},
      "What GPUs keep in the host's memory while they do not need it; ranks on CPUs ignore it"},
     {"groups", slot<&Job::plan, &Plan::groups>, {},

@@ -69,7 +69,8 @@ void check_ranks(Plan const& plan, ParseOptions const& options, Findings& findin
             if (options.ranks > 0 && rank.value >= options.ranks) {
                 findings.add(name,
                              fmt::format("'{}' names rank {} (the job has {} ranks); use 0 to "
-                                         "{}, or start more ranks",
+                                         "{}, start more ranks, or set 'plan.on_mismatch' to "
+                                         "\"replan\"",
                                          name, rank.value, options.ranks, options.ranks - 1));
                 return;
             }
@@ -92,8 +93,11 @@ void check_ranks(Plan const& plan, ParseOptions const& options, Findings& findin
         findings.add_about(
             {"plan.groups"},
             fmt::format("'plan.groups' leave out rank {} (ranks run from 0 to {}); put "
-                        "every rank in one group (a share of 0 is allowed)",
-                        missing, last));
+                        "every rank in one group (a share of 0 is allowed){}",
+                        missing, last,
+                        missing > group_of.rbegin()->first
+                            ? ", start fewer ranks, or set 'plan.on_mismatch' to \"replan\""
+                            : ""));
 }
 
 void check_layers(Plan const& plan, Model const& model, Findings& findings) {

@@ -4,6 +4,7 @@
 #include "job/print.hpp"
 
 #include "parse_support.hpp"
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,15 +50,39 @@ TEST(JobPlan, EveryRankStandsInOneGroup) {
                                       "every rank in one group (a share of 0 is allowed)")));
 }
 
+TEST(JobPlan, GroupsForOtherRanksAreDroppedWhereTheJobSaysSo) {
+    std::vector<std::string> const settings{"plan.groups=[{ranks=[0,1]},{ranks=[2]}]",
+                                            "plan.chunks=[{group=0,layers=7},{group=1,layers=7}]",
+                                            "plan.schedule_file=some.csv",
+                                            "plan.on_mismatch=replan"};
+    for (std::int64_t const ranks : {0, 2, 3, 5}) {
+        std::vector<std::string> said;
+        Job const job =
+            parse_job_text(minimal_text, "job.toml", settings,
+                           {ranks, [&](std::string const& line) { said.push_back(line); }});
+        bool const fits = ranks == 3 || ranks == 0; // or nobody knows
+        EXPECT_EQ(job.plan.groups.size(), fits ? 2u : 0u) << ranks;
+        EXPECT_EQ(job.plan.chunks.size(), fits ? 2u : 0u) << ranks;
+        EXPECT_EQ(job.plan.schedule_file, fits ? "some.csv" : "") << ranks;
+        if (fits)
+            EXPECT_THAT(said, IsEmpty());
+        else
+            EXPECT_THAT(said, ElementsAre(HasSubstr(fmt::format(
+                                  "are for 3 ranks, this job has {}: planning anew", ranks))));
+    }
+}
+
 TEST(JobPlan, RanksAgreeWithTheStart) {
     std::string const groups = "{ranks=[0,1],layers=7},{ranks=[2],layers=7}";
     EXPECT_THAT(messages_of_groups(groups, 3), IsEmpty());
     EXPECT_THAT(
         messages_of_groups(groups, 2),
         ElementsAre(at_groups("'plan.groups[1].ranks' names rank 2 (the job has 2 ranks); use "
-                              "0 to 1, or start more ranks")));
+                              "0 to 1, start more ranks, or set 'plan.on_mismatch' to "
+                              "\"replan\"")));
     EXPECT_THAT(messages_of_groups(groups, 5),
-                ElementsAre(HasSubstr("leave out rank 3 (ranks run from 0 to 4)")));
+                ElementsAre(AllOf(HasSubstr("leave out rank 3 (ranks run from 0 to 4)"),
+                                  HasSubstr("'plan.on_mismatch' to \"replan\""))));
 }
 
 TEST(JobPlan, LayersAddUpToTheModels) {

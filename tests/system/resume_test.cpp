@@ -263,6 +263,29 @@ TEST_F(Resume, OnAnotherPlanAgreesToRounding) {
         EXPECT_NEAR(loss, whole.at(step), 1e-5 * std::abs(loss)) << "step " << step;
 }
 
+TEST_F(Resume, OnOtherRanksStopsOrPlansAnewAsTheJobSays) {
+    run(job("ranks", half, uneven_plan()), 3);
+    job::Job fewer = job("ranks", half + 2, uneven_plan());
+    for (int const ranks : {2, 4}) {
+        auto const stopped = train(fewer, {.ranks = ranks});
+        EXPECT_EQ(stopped.exit_code, 2) << stopped.errors;
+        EXPECT_NE(stopped.errors.find("set 'plan.on_mismatch' to \"replan\""), std::string::npos)
+            << stopped.errors;
+    }
+    fewer.plan.on_mismatch = job::OnMismatch::replan;
+    auto const resumed = train(fewer, {.ranks = 2});
+    EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
+    EXPECT_NE(resumed.errors.find("'plan.groups' are for 3 ranks, this job has 2: planning anew"),
+              std::string::npos)
+        << resumed.errors;
+    EXPECT_NE(resumed.errors.find(fmt::format("(step {})", half)), std::string::npos);
+    auto const whole = metrics(folder_ / "whole", "loss");
+    auto const losses = metrics(folder_ / "ranks", "loss");
+    ASSERT_EQ(losses.size(), static_cast<std::size_t>(half + 2));
+    for (auto const& [step, loss] : losses)
+        EXPECT_NEAR(loss, whole.at(step), 1e-5 * std::abs(loss)) << "step " << step;
+}
+
 TEST_F(Resume, RefusesACheckpointOfAnotherModelWithTheDifferences) {
     job::Job second = job("wrong", 2 * half, uneven_plan());
     second.model.ffn_size = 19;
