@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/processors.hpp"
+#include "comm/keepalive.hpp"
 #include "core/build_info.hpp"
 #include "core/log.hpp"
 #include "io/files.hpp"
@@ -157,6 +158,9 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options,
     core::log::configure(mpi.rank(), core::log::Level::info);
     job::Job job = read_job(mpi, options);
     core::log::configure(mpi.rank(), log_level(job.log.level));
+    if (std::string const hint = comm::missing_keepalive(std::getenv, mpi.hosts(), mpi.library());
+        !hint.empty())
+        core::log::root(core::log::Level::warn, "{}", hint);
     if (options.print_config) {
         if (mpi.rank() == 0)
             fmt::print("{}", job::print_job(job));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "comm/keepalive.hpp"
 #include "comm/mpi_session.hpp"
 #include "comm/transport.hpp"
 #include "support/message.hpp"
@@ -74,6 +75,30 @@ TEST(Launcher, SrunWithoutPmiIsSaidBeforeMpiStarts) {
     step["SLURM_STEP_NUM_TASKS"] = "1";
     EXPECT_EQ(hint(step), "");
     EXPECT_EQ(hint({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}), "") << "in the batch script";
+}
+
+TEST(Launcher, MpirunOverSeveralHostsNeedsToLookForDeadOnes) {
+    auto const warning = [](Environment const& environment, std::vector<std::string> const& hosts,
+                            std::string_view library) {
+        return missing_keepalive(
+            [&](char const* name) -> char const* {
+                auto const entry = environment.find(name);
+                return entry == environment.end() ? nullptr : entry->second.c_str();
+            },
+            hosts, library);
+    };
+    Environment const mpirun{{"OMPI_MCA_orte_launch", "1"}};
+    Environment given = mpirun;
+    given["OMPI_MCA_oob_tcp_keepalive_time"] = "4";
+    std::string const text = warning(mpirun, {"a", "a", "b"}, "Open MPI v4.1.4");
+    for (char const* const parameter :
+         {"--mca oob_tcp_keepalive_time 4", "--mca oob_tcp_keepalive_intvl 2",
+          "--mca oob_tcp_keepalive_probes 3"})
+        EXPECT_NE(text.find(parameter), std::string::npos) << text;
+    EXPECT_EQ(warning(mpirun, {"a", "a"}, "Open MPI v4.1.4"), "");
+    EXPECT_EQ(warning(given, {"a", "b"}, "Open MPI v4.1.4"), "");
+    EXPECT_EQ(warning({}, {"a", "b"}, "Open MPI v4.1.4"), "") << "srun";
+    EXPECT_EQ(warning(mpirun, {"a", "b"}, "Open MPI v5.0.1"), "");
 }
 
 class TransportEnvironment : public testing::Test {
