@@ -5,6 +5,7 @@
 
 #include "app/checkpoint_path.hpp"
 #include "app/commands.hpp"
+#include "app/watching.hpp"
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -58,6 +59,8 @@ core::ExitCode inspect(InspectOptions const& options) {
         if (found.empty())
             checkpoint_of(options.path); // says why there is none
         print_list(found);
+        for (std::string const& line : positions(options.path))
+            fmt::print("{}\n", line);
         for (checkpoints::CheckpointInfo const& info : found)
             folders.push_back(info.folder);
     }

@@ -63,11 +63,10 @@ std::string picture_title(job::Job const& job, program::Plan const& plan) {
                        plan.rank_count());
 }
 
-std::string prediction_line(program::ProgramSet const& set, model::Model const& model,
-                            planner::Profile const& profile) {
-    return fmt::format("predicted step: {}\n  by {}",
-                       to_string(schedule::usage_of(set, predict(set, model, profile).timeline)),
-                       profile.source);
+std::string prediction_line(program::ProgramSet const& set, program::Timeline const& predicted,
+                            std::string const& source) {
+    return fmt::format("predicted step: {}\n  by {}", to_string(schedule::usage_of(set, predicted)),
+                       source);
 }
 
 } // namespace evener::app

@@ -29,7 +29,7 @@ schedule::Simulation predict(program::ProgramSet const& set, model::Model const&
 std::string picture_title(job::Job const& job, program::Plan const& plan);
 
 /// "predicted step: 12.3 ms, ... by FLOPs over matrix rates".
-std::string prediction_line(program::ProgramSet const& set, model::Model const& model,
-                            planner::Profile const& profile);
+std::string prediction_line(program::ProgramSet const& set, program::Timeline const& predicted,
+                            std::string const& source);
 
 } // namespace evener::app

@@ -140,7 +140,9 @@ core::ExitCode plan(JobOptions const& options) {
     Programs const programs = make_programs(plan, model, &schedule, lowering);
     fmt::print("{}\n{}\n{} parameters\n{}\n\n{}\n", plan_table(plan, model),
                memory_table(*programs.train, {}), model.parameter_elements(),
-               prediction_line(*programs.train, model, profile), job::print_plan(job.plan));
+               prediction_line(*programs.train, predict(*programs.train, model, profile).timeline,
+                               profile.source),
+               job::print_plan(job.plan));
     draw_prediction(job, model, *programs.train, profile, options.pictures);
     for (program::Program const& program : programs.train->programs)
         fmt::print("{}\n", program::to_string(program));

@@ -22,6 +22,7 @@
 #include "app/start_table.hpp"
 #include "app/step_tracer.hpp"
 #include "app/visibility.hpp"
+#include "app/watching.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -173,8 +174,10 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options,
     together(mpi, mpi.rank() == 0, [&] {
         io::create_folder(job.run.out);
         lock.emplace(job.run.out);
+        print_last_words(job.run.out);
     });
     std::vector<bool> const shares_out = ranks_that_share(mpi, job.run.out);
+    runtime::Status status{mpi, status_file(job.run.out)};
     Resume const resume = find_resume(mpi, job, model, data.fingerprint);
     Engine engine = start_engine(mpi, job.run, model.config(), job.train.microbatch_size);
     if (resume.plan) {
@@ -187,14 +190,17 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options,
     program::Schedule const schedule =
         make_schedule(mpi, job.plan, plan, model, lowering, resume.schedule_csv);
     Programs programs = make_programs(plan, model, &schedule, lowering);
+    program::Timeline const predicted = predict(*programs.train, model, profile).timeline;
+    runtime::ComputePrediction const prediction = runtime::compute_prediction(
+        *programs.train, predicted, profile.source, !job.plan.profile.empty());
     core::RankId const rank{mpi.rank()};
     runtime::PinnedNeeds const pinned =
         pinned_needs(engine, programs, model, rank, routes, !job.log.gradients.empty());
     std::int64_t const snapshot = snapshot_bytes(mpi, programs, model, job, shares_out);
     print_start(mpi, engine, programs, model,
                 {sites_lines(mpi, shares_out, data.seen), routes_table(routes, engine),
-                 prediction_line(*programs.train, model, profile), pinned.total() - pinned.homes,
-                 snapshot});
+                 prediction_line(*programs.train, predicted, profile.source),
+                 pinned.total() - pinned.homes, snapshot});
     std::string const job_toml = job::print_job(job);
     std::string const plan_toml = job::print_plan(job.plan);
     std::string const schedule_csv = program::print_schedule(schedule);
@@ -220,14 +226,18 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options,
              .arena = {engine.device->threads()},
              .adamw = has_adamw(job),
              .keep_gradients = !job.log.gradients.empty(),
-             .exchange = routes.exchange()}});
+             .exchange = routes.exchange(),
+             .status = &status}});
     });
+    status.enter(runtime::Phase::load, resume.state.step);
     load_or_initialize(mpi, *session, job, resume);
 
     JobTokens const tokens{mpi, data, job, *session, resume.state};
     std::vector<double> const gflops = rank_gflops(plan, engine);
     StepTracer tracer{mpi, job, *session, profile};
     ScheduleExchange exchange{mpi, job, lowering, *session};
+    std::unique_ptr<runtime::Watchdog> const watchdog =
+        start_watchdog(job.run, status, *session, predicted.seconds());
     runtime::Trainer trainer{
         {.job = job,
          .mpi = mpi,
@@ -245,7 +255,10 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options,
          .may_write = shares_out,
          .after_pass = [&](std::int64_t step) { tracer.after_pass(step); },
          .exchange_schedule = [&] { return exchange.run(); },
-         .deadline = deadline}};
+         .deadline = deadline,
+         .status = &status,
+         .watchdog = watchdog.get(),
+         .prediction = prediction}};
     if (resume.state.step >= job.train.steps)
         core::log::root(core::log::Level::info,
                         "step {} is done already; raise 'train.steps' ({}) to go on",

@@ -128,6 +128,7 @@ class Transport::Impl {
     }
 
     std::int64_t max_tag() const noexcept { return max_tag_; }
+    std::uint64_t moves() const noexcept { return moves_.load(std::memory_order_relaxed); }
 
     std::int64_t prepare(std::span<TransportQueue const> queues) {
         auto const needed =
@@ -252,8 +253,9 @@ class Transport::Impl {
     Board* board_ = nullptr;           ///< from start to finish; of the main thread while parked
     DeviceCopies* copies_ = nullptr;   ///< likewise; null where the device computes in host memory
 
-    std::atomic<bool> finishing_ = false; ///< the other thread enqueues nothing more
-    std::mutex mutex_;                    ///< of the two flags
+    std::atomic<std::uint64_t> moves_ = 0; ///< written by who has the turn
+    std::atomic<bool> finishing_ = false;  ///< the other thread enqueues nothing more
+    std::mutex mutex_;                     ///< of the two flags
     std::condition_variable changed_;
     bool working_ = false;
     bool stop_ = false;
@@ -293,6 +295,8 @@ Transport::Impl::Turn Transport::Impl::advance() {
         turn.moved |= runner.advance();
         turn.ended &= runner.ended();
     }
+    if (turn.moved)
+        moves_.store(moves() + 1, std::memory_order_relaxed);
     return turn;
 }
 
@@ -372,6 +376,10 @@ std::int64_t Transport::prepare(std::span<TransportQueue const> queues) {
 
 void Transport::start(std::span<TransportQueue const> queues, Board& board, DeviceCopies* copies) {
     impl_->start(queues, board, copies);
+}
+
+std::uint64_t Transport::moves() const noexcept {
+    return impl_->moves();
 }
 
 void Transport::publish(core::InstructionId id) {

@@ -76,6 +76,9 @@ class Transport {
     /// transport's own errors a core::CommError that names instruction, peer and tag.
     void finish();
 
+    /// Goes up whenever a task begins or ends or a part of a message has passed. By any thread.
+    std::uint64_t moves() const noexcept;
+
   private:
     class Impl;
     std::unique_ptr<Impl> impl_;

@@ -25,6 +25,8 @@ struct Run {
     CudaAwareMpi cuda_aware_mpi = CudaAwareMpi::off;
     std::string time_limit; ///< see parse_duration; empty = the Slurm job's end, if there is one
 
+    std::int64_t watchdog_seconds = 0; ///< 0 = ten steps, at least 60; -1 = off
+
     bool operator==(Run const&) const = default;
 };
 

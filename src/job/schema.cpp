@@ -69,6 +69,9 @@ constexpr Key<Job> run_keys[] = {
     {"time_limit", slot<&Job::run, &Run::time_limit>, {},
      "Time after which the job must be over, such as \"3:30:00\" or seconds: it saves in time and ends "
      "with code 75; empty: the end of the Slurm job, where Slurm tells it"},
+    {"watchdog_seconds", slot<&Job::run, &Run::watchdog_seconds>, IntegerBounds{-1, 1'000'000},
+     "Seconds in which nothing moves on any rank, inside steps, after which the job ends with code 4 and "
+     "says where each rank stands; 0: ten steps, but at least 60 s; -1: never"},
 };
 
 constexpr Key<Job> model_keys[] = {

@@ -48,6 +48,8 @@ void Issuer::issue_beside() {
 void Issuer::issue_compute(std::size_t place) {
     issue_beside();
     while (!done(place)) {
+        if (steps_.waits)
+            steps_.waits(place);
         transport_.wait_until([&] { return done(place) || any_may_go_on(); });
         issue_beside();
     }

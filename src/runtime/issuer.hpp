@@ -25,7 +25,8 @@ struct IssueSteps {
     /// Whether all of it is done or enqueued; asked until it is. Wakes nobody: who makes it true
     /// calls Board::nudge.
     std::function<bool(std::size_t)> whole;
-    std::function<void(std::size_t)> end; ///< publishes it
+    std::function<void(std::size_t)> end;   ///< publishes it
+    std::function<void(std::size_t)> waits; ///< the thread has to wait for it; may be empty
 };
 
 class Issuer {

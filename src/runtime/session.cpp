@@ -20,7 +20,7 @@ Session::Session(SessionInput input)
     : rank_{input.rank}, model_{input.model}, cache_{input.cache}, transport_{input.transport},
       train_set_{std::move(input.train)}, evaluate_set_{std::move(input.evaluate)},
       options_{input.device_workspace_bytes, input.adamw, input.head, input.keep_gradients},
-      exchange_{std::move(input.exchange)}, arena_options_{input.arena} {
+      exchange_{std::move(input.exchange)}, status_{input.status}, arena_options_{input.arena} {
     auto const sequences = static_cast<std::size_t>(plan().batch_size);
     state_.sequence_losses.resize(sequences);
     evaluate_state_.sequence_losses.resize(sequences);
@@ -107,12 +107,16 @@ void Session::make_executables() {
     if (device().has_own_memory())
         stage();
     if (train_set_)
-        prepare(*train_);
-    prepare(evaluate_);
+        prepare(*train_, *train_set_);
+    prepare(evaluate_, evaluate_set_);
     EVENER_ENSURE(cache_.workspace_bytes() <= options_.device_workspace_bytes);
 }
 
-void Session::prepare(Pass& pass) {
+void Session::prepare(Pass& pass, program::ProgramSet const& set) {
+    pass.words.clear();
+    if (status_ != nullptr)
+        for (program::Instruction const& instruction : set.programs[rank_.index()].instructions)
+            pass.words.push_back(status_words(program::to_string(instruction.operation)));
     pass.board = std::make_unique<comm::Board>(pass.executable.instructions);
     transport_.prepare(pass.executable.transport);
     if (cache_.device().has_own_memory())
@@ -219,6 +223,8 @@ void Session::run(Pass& pass, TokenSource const& tokens) {
     } catch (...) {
         pass.board->fail(std::current_exception());
     }
+    if (status_ != nullptr)
+        status_->waits(status_words("its messages to end"));
     transport_.finish();
     if (pass.device)
         pass.device->finish(*pass.board, clock_);
@@ -230,7 +236,8 @@ void Session::run_instructions(Pass& pass, TokenSource const& tokens) {
                   *pass.board,
                   {[&](std::size_t place) { begin(pass, place, tokens); },
                    [&](std::size_t place) { return is_whole(pass, place); },
-                   [&](std::size_t place) { end(pass, place); }}};
+                   [&](std::size_t place) { end(pass, place); },
+                   [&](std::size_t place) { say_wait(pass, place); }}};
     issuer.run();
 }
 
@@ -256,6 +263,8 @@ bool is_collective(IssuedInstruction const& instruction) {
 
 void Session::begin(Pass& pass, std::size_t place, TokenSource const& tokens) {
     IssuedInstruction const& instruction = pass.executable.issued[place];
+    if (status_ != nullptr)
+        status_->runs(pass.words[instruction.id.index()]);
     random_delay();
     pass.board->start(instruction.id);
     named(instruction, [&] {
@@ -267,6 +276,17 @@ void Session::begin(Pass& pass, std::size_t place, TokenSource const& tokens) {
         else
             execute(pass, instruction, tokens);
     });
+}
+
+/// Says the first instruction that this one waits for and that has not ended.
+void Session::say_wait(Pass const& pass, std::size_t place) const {
+    if (status_ == nullptr)
+        return;
+    for (core::InstructionId const id : pass.executable.issued[place].after)
+        if (!pass.board->done(id)) {
+            status_->waits(pass.words[id.index()]);
+            return;
+        }
 }
 
 /// The library may put the last of a collective on the stream while it is asked, and for the first
@@ -301,6 +321,7 @@ void Session::execute(Pass& pass, IssuedInstruction const& instruction, TokenSou
         if (passes_over(pass, next))
             return;
         call(pass, next, tokens);
+        calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         Clock::time_point const now = Clock::now();
         if (next.bin >= 0)
             clock_[static_cast<std::size_t>(next.bin)] +=
@@ -379,6 +400,16 @@ void Session::call(Pass& pass, Call const& call, TokenSource const& tokens) {
     case Call::Kind::skip_if_not_finite:
         break;
     }
+}
+
+double Session::compute_seconds() const {
+    double seconds = 0;
+    for (IssuedInstruction const& instruction : train_->executable.issued)
+        if (instruction.stream == kernels::StreamKind::compute) {
+            comm::InstructionTimes const times = train_->board->times(instruction.id);
+            seconds += times.end - times.start;
+        }
+    return seconds;
 }
 
 program::RankMeasurement Session::train_measurement() const {

@@ -13,7 +13,9 @@
 #include "runtime/executable.hpp"
 #include "runtime/memory_map.hpp"
 #include "runtime/pinned_memory.hpp"
+#include "runtime/status.hpp"
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -35,6 +37,7 @@ struct SessionInput {
     /// of the compute queue then sleep instead of computing. Messages and waits are real.
     std::vector<double> rehearsal_seconds = {};
     DeviceExchange exchange = {}; ///< nothing: by way of host memory
+    Status* status = nullptr;     ///< where passes say what they are at; null: nowhere
 };
 
 class Session {
@@ -75,8 +78,15 @@ class Session {
     void upload(void* dst, void const* src, std::int64_t bytes) const;
     void download(void* dst, void const* src, std::int64_t bytes) const;
 
+    /// Goes up with what moves within instructions. By any thread, also during a pass.
+    std::uint64_t moves() const noexcept {
+        return transport_.moves() + calls_.load(std::memory_order_relaxed);
+    }
+
     /// When each instruction of the last training pass ran on this rank.
     comm::Board const& train_board() const { return *train_->board; }
+    /// How long its instructions of the compute queue took, together.
+    double compute_seconds() const;
     /// How long its layers took.
     program::RankMeasurement train_measurement() const;
 
@@ -90,6 +100,7 @@ class Session {
         std::unique_ptr<comm::Board> board;
         std::unique_ptr<DevicePass> device;    ///< null where the device computes in host memory
         std::vector<double> rehearsal_seconds; ///< empty: it computes
+        std::vector<StatusWords> words;        ///< by instruction; empty without a status
     };
 
     /// Of a SessionInput, what executables are made with.
@@ -106,11 +117,12 @@ class Session {
     void make_pinned();
     void make_arena();
     void make_executables();
-    void prepare(Pass& pass);
+    void prepare(Pass& pass, program::ProgramSet const& set);
     void stage();
     Regions regions() const { return {arena_->at(0), pinned_.homes()}; }
     void run_instructions(Pass& pass, TokenSource const& tokens);
     void begin(Pass& pass, std::size_t place, TokenSource const& tokens);
+    void say_wait(Pass const& pass, std::size_t place) const;
     bool is_whole(Pass const& pass, std::size_t place) const;
     void end(Pass& pass, std::size_t place);
     bool passes_over(Pass const& pass, Call const& call) const;
@@ -131,6 +143,8 @@ class Session {
     program::ProgramSet evaluate_set_;
     ExecutableOptions options_;
     DeviceExchange exchange_;
+    Status* status_;
+    std::atomic<std::uint64_t> calls_ = 0; ///< of the compute thread
     device::ArenaOptions arena_options_;
     std::unique_ptr<device::Arena> arena_;
     StepState state_;

@@ -3,6 +3,9 @@
 
 #include "runtime/step_state.hpp"
 
+#include <array>
+#include <atomic>
+#include <bit>
 #include <csignal>
 
 namespace evener::runtime {
@@ -16,8 +19,18 @@ extern "C" void want_exchange(int) {
     exchange_wanted = 1;
 }
 
+std::atomic<std::uint64_t*> termination_mark = nullptr;
+static_assert(std::atomic<std::uint64_t*>::is_always_lock_free); // for the handler
+
 extern "C" void want_stop(int) {
     stop_wanted = 1;
+}
+
+extern "C" void want_stop_marked(int) {
+    stop_wanted = 1;
+    if (std::uint64_t* const place = termination_mark.load())
+        std::atomic_ref{*place}.store(
+            std::bit_cast<std::uint64_t>(std::array{'T', 'E', 'R', 'M', ' ', ' ', ' ', ' '}));
 }
 
 void on_signal(int signal, void (*handler)(int), int flags) {
@@ -36,7 +49,11 @@ void catch_signals() {
 
 void catch_stop_signals() {
     on_signal(SIGUSR1, want_stop, 0);
-    on_signal(SIGTERM, want_stop, SA_RESETHAND);
+    on_signal(SIGTERM, want_stop_marked, SA_RESETHAND);
+}
+
+void mark_termination_at(std::uint64_t* place) {
+    termination_mark.store(place);
 }
 
 std::int64_t take_requests(int rank) {

@@ -15,6 +15,9 @@ void catch_signals();
 /// the process at once, as if none had ever been caught.
 void catch_stop_signals();
 
+/// Where the handler of SIGTERM writes "TERM    ", besides; null: nowhere.
+void mark_termination_at(std::uint64_t* place);
+
 /// Request bits (runtime/step_state.hpp) of the signals that have come: an exchange since the last
 /// call, a stop ever. For an exchange only rank 0's counts: a launcher passes a signal on to all
 /// ranks, which get it at different steps.

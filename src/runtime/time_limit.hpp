@@ -32,7 +32,7 @@ DeadlineChoice choose_deadline(job::Run const& run, std::chrono::steady_clock::t
 /// What comes with the step that begins now and with the one behind it.
 struct StepsAhead {
     std::int64_t step = 0; ///< counted from 1
-    bool saves = false;    ///< behind this step anyway
+    bool saves = false;    ///< behind this step anyway, or one runs beside it
     bool validates = false;
     bool next_validates = false;
 };

@@ -72,6 +72,8 @@ Trainer::Trainer(TrainerInput input)
         gradient_saver_.emplace(SavingRanks{input_.mpi.world(), input_.mpi.node(), input_.may_write,
                                             data_files(input_.job)},
                                 session_, std::vector<std::string>{std::string{kind_gradients}});
+    if (input_.mpi.size() > 1 && !input_.prediction.seconds.empty())
+        slow_ranks_.emplace(input_.prediction, input_.mpi.hosts());
     if (input_.mpi.rank() == 0) {
         metrics_.emplace(input_.job.run.out + "/metrics.jsonl");
         metrics_->truncate_to_step(input_.state.step);
@@ -88,10 +90,15 @@ RunEnd Trainer::run() {
     try {
         while (input_.state.step < last && !stop) {
             std::int64_t const requests = step();
-            report(saver_.advance(requests));
             stop = asks_for(requests, Request::stop);
-            if (stop || saves(input_.state.step) || asks_for(requests, Request::save))
+            bool const saving =
+                stop || saves(input_.state.step) || asks_for(requests, Request::save);
+            if (saving || saver_.active())
+                enter(Phase::save);
+            report(saver_.advance(requests));
+            if (saving)
                 save();
+            enter(Phase::between);
         }
     } catch (core::AgreedError const&) { // all ranks are here: a save that runs is still good
         try {
@@ -101,12 +108,18 @@ RunEnd Trainer::run() {
         }
         throw;
     }
+    enter(Phase::save);
     report(saver_.finish());
     reporter_.finish();
     if (input_.state.step >= last)
         return RunEnd::finished;
     say_how_to_go_on(input_.state.step > first);
     return RunEnd::stopped_early;
+}
+
+void Trainer::enter(Phase phase) {
+    if (input_.status != nullptr)
+        input_.status->enter(phase, input_.state.step + (phase == Phase::step ? 1 : 0));
 }
 
 bool Trainer::saves(std::int64_t step) const {
@@ -136,9 +149,9 @@ std::int64_t Trainer::requests() {
     if (!time_limit_)
         return requests;
     std::int64_t const step = input_.state.step + 1;
-    auto const words =
-        time_limit_->last_step({step, saves(step), validates(step), validates(step + 1)},
-                               std::chrono::steady_clock::now());
+    auto const words = time_limit_->last_step(
+        {step, saves(step) || saver_.active(), validates(step), validates(step + 1)},
+        std::chrono::steady_clock::now());
     if (words && step < input_.job.train.steps) {
         reporter_.finish();
         core::log::root(core::log::Level::info, "{}", *words);
@@ -188,9 +201,14 @@ std::int64_t Trainer::step() {
     state.skip_nonfinite = input_.job.train.on_nonfinite != job::OnNonfinite::report;
     state.requests = requests();
     set_optimizer_scalars(rate);
+    enter(Phase::step);
     session_.run_train(input_.tokens);
+    if (input_.status != nullptr)
+        input_.status->enter(Phase::between, state.step + 1);
     StepScalars const scalars = state.scalars;
     double const seconds = seconds_since(begin);
+    if (slow_ranks_)
+        slow_ranks_->note(session_.compute_seconds(), seconds);
 
     if (input_.after_pass)
         input_.after_pass(input_.state.step + 1);
@@ -211,13 +229,20 @@ std::int64_t Trainer::step() {
     record.tokens = input_.state.tokens_consumed;
     record.tokens_per_second = static_cast<double>(scalars.tokens) / seconds;
     record.step_seconds = seconds;
-    if (validates(record.step))
+    if (validates(record.step)) {
+        enter(Phase::validate);
         record.val_loss = validate();
+        enter(Phase::between);
+    }
     reporter_.step(record);
     if (asks_for(scalars.requests, Request::exchange_schedule))
         exchange_schedule();
     if (metrics_)
         metrics_->append(record);
+    if (slow_ranks_ && slow_ranks_->due())
+        name_slow_ranks();
+    if (input_.watchdog != nullptr)
+        input_.watchdog->note_step(seconds);
     if (time_limit_)
         time_limit_->note_step(seconds_since(begin) - validation_seconds_);
     return scalars.requests;
@@ -229,6 +254,15 @@ void Trainer::exchange_schedule() {
         return;
     if (std::optional<std::string> const csv = input_.exchange_schedule())
         input_.schedule_csv = *csv;
+}
+
+/// Collective.
+void Trainer::name_slow_ranks() {
+    std::string const line = slow_ranks_->compare(input_.mpi.world());
+    if (line.empty())
+        return;
+    reporter_.finish();
+    core::log::root(core::log::Level::warn, "{}", line);
 }
 
 bool Trainer::accept(StepScalars const& scalars) {

@@ -10,7 +10,9 @@
 #include "runtime/report.hpp"
 #include "runtime/saving.hpp"
 #include "runtime/session.hpp"
+#include "runtime/slow_ranks.hpp"
 #include "runtime/time_limit.hpp"
+#include "runtime/watchdog.hpp"
 
 #include <chrono>
 #include <functional>
@@ -41,6 +43,9 @@ struct TrainerInput {
     /// they stay. May be empty.
     std::function<std::optional<std::string>()> exchange_schedule;
     std::optional<Deadline> deadline; ///< rank 0's counts
+    Status* status = nullptr;         ///< null: nobody asks
+    Watchdog* watchdog = nullptr;     ///< null: nobody watches
+    ComputePrediction prediction;     ///< the same on all ranks; empty: no rank is called slow
 };
 
 /// How training ended: with the job's last step, or before, because of a signal or the deadline.
@@ -61,6 +66,7 @@ class Trainer {
   private:
     /// Returns the Request bits that ranks gave with it.
     std::int64_t step();
+    void enter(Phase phase);
     bool stop_before_training();
     std::int64_t requests();
     bool validates(std::int64_t step) const;
@@ -70,6 +76,7 @@ class Trainer {
     /// False when the step was skipped.
     bool accept(StepScalars const& scalars);
     void exchange_schedule();
+    void name_slow_ranks();
     void save();
     /// Where a save ended or ends now, says so.
     void report(std::optional<SavedCheckpoint> const& saved);
@@ -83,6 +90,7 @@ class Trainer {
     std::optional<io::MetricsWriter> metrics_; ///< rank 0
     Reporter reporter_;
     std::optional<TimeLimit> time_limit_; ///< rank 0, where there is a deadline
+    std::optional<SlowRanks> slow_ranks_; ///< where several ranks have a prediction
     double validation_seconds_ = 0;       ///< of the step that runs
     std::int64_t tokens_of_step_ = 0;
     std::int64_t skipped_in_a_row_ = 0;

@@ -52,7 +52,8 @@ class Pass {
                            return behind == whole_after_.end() ||
                                   board.done(InstructionId{behind->second});
                        },
-                       [&](std::size_t place) { transport.publish(list_[place].id); }}};
+                       [&](std::size_t place) { transport.publish(list_[place].id); },
+                       {}}};
         transport.start(queues_, board);
         issuer.run();
         transport.finish();

@@ -73,6 +73,7 @@ class Ending : public testing::Test {
         std::int64_t const step = saved_step(name);
         ASSERT_GT(step, 0);
         job.train.steps = step + more;
+        job.run.time_limit.clear();
         auto const resumed = train(job, {.ranks = ranks});
         ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
         EXPECT_NE(resumed.errors.find(fmt::format("(step {})", step)), std::string::npos)
