@@ -62,6 +62,13 @@ void require_whole(std::string const& folder, checkpoints::Manifest const& manif
                                 fmt::join(damaged, "; "))};
 }
 
+/// The files for people, and plan.toml and schedule.csv, which training can do without.
+void warn_of_side_files(std::string const& folder, checkpoints::Manifest const& manifest) {
+    for (std::string const& line : checkpoints::damaged_side_files(manifest, folder))
+        core::log::root(core::log::Level::warn, "checkpoint '{}': {}; its weights are whole",
+                        folder, line);
+}
+
 void require_same_model(checkpoints::Manifest const& manifest, model::Model const& model,
                         std::string const& folder) {
     auto const found = checkpoints::differences(manifest.model, model.description());
@@ -141,7 +148,7 @@ bool same_groups(job::Plan const& stored, job::Job const& job) {
 /// resumed job must not measure another.
 std::optional<job::Plan> plan_of_checkpoint(std::string const& plan_toml, job::Job const& job,
                                             int ranks) {
-    if (job.plan.replan)
+    if (job.plan.replan || plan_toml.empty())
         return std::nullopt;
     job::Plan plan = job::parse_plan_text(plan_toml, "plan.toml");
     if (plan.chunks.size() != job.plan.chunks.size() ||
@@ -175,19 +182,33 @@ bool keeps_schedule(job::Plan const& stored, job::Plan const& plan) {
 /// What rank 0 reads of a checkpoint for all ranks, of which some may not see it.
 struct Texts {
     std::string manifest;
-    std::string plan_toml;
-    std::string schedule_csv; ///< empty where it has none
+    std::string plan_toml;    ///< empty where it has none that can be read
+    std::string schedule_csv; ///< likewise
 };
+
+/// Empty where the checkpoint has no such text; or where it is damaged: then what is done without it
+/// is said.
+std::string text_or_nothing(checkpoints::CheckpointReader const& reader, std::string const& file,
+                            std::string_view without) {
+    if (!reader.has_text(file))
+        return {};
+    try {
+        return reader.text(file);
+    } catch (core::Error const& error) {
+        core::log::root(core::log::Level::warn, "{}: {}", error.what(), without);
+        return {};
+    }
+}
 
 Texts read_texts(comm::MpiSession const& mpi, std::string const& folder, bool with_plan) {
     Texts texts;
     together(mpi, mpi.rank() == 0, [&] {
         checkpoints::CheckpointReader const reader{folder};
         texts.manifest = io::read_file(fmt::format("{}/{}", folder, checkpoints::manifest_name));
-        if (with_plan)
-            texts.plan_toml = reader.text("plan.toml");
-        if (with_plan && reader.has_text("schedule.csv"))
-            texts.schedule_csv = reader.text("schedule.csv");
+        if (!with_plan)
+            return;
+        texts.plan_toml = text_or_nothing(reader, "plan.toml", "planning anew");
+        texts.schedule_csv = text_or_nothing(reader, "schedule.csv", "made anew");
     });
     for (std::string* const text : {&texts.manifest, &texts.plan_toml, &texts.schedule_csv})
         *text = mpi.world().broadcast(*text);
@@ -221,8 +242,10 @@ Resume find_resume(comm::MpiSession const& mpi, job::Job const& job, model::Mode
         auto const manifest = checkpoints::parse_manifest(texts.manifest, manifest_path);
         require_same_model(manifest, model, source);
         source_step = manifest.state.step;
-        if (mpi.rank() == 0 && job.checkpoint.verify_on_load)
+        if (mpi.rank() == 0 && job.checkpoint.verify_on_load) {
             require_whole(source, manifest);
+            warn_of_side_files(source, manifest);
+        }
         if (resume.folder.empty())
             return;
         resume.state = manifest.state;

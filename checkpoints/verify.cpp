@@ -120,13 +120,20 @@ std::vector<std::string> damaged_file(WriterResult const& written, std::string c
     return lines;
 }
 
+std::vector<std::string> damaged_side_files(Manifest const& manifest, std::string const& folder) {
+    std::vector<std::string> lines;
+    for (FileRecord const& record : manifest.side_files)
+        as_line(lines, [&] { check_side_file(record, folder, lines); });
+    return lines;
+}
+
 std::vector<std::string> verify(std::string const& folder) {
     std::vector<std::string> lines;
     as_line(lines, [&] {
         Manifest const manifest = read_manifest(folder);
         lines = damaged_data(manifest, folder);
-        for (FileRecord const& record : manifest.side_files)
-            as_line(lines, [&] { check_side_file(record, folder, lines); });
+        std::vector<std::string> const others = damaged_side_files(manifest, folder);
+        lines.insert(lines.end(), others.begin(), others.end());
     });
     return lines;
 }

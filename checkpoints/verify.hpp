@@ -16,6 +16,8 @@ std::vector<std::string> verify(std::string const& folder);
 
 /// The same for the data files alone: what a resume needs.
 std::vector<std::string> damaged_data(Manifest const& manifest, std::string const& folder);
+/// The same for job.toml, plan.toml, schedule.csv and model.h5: what a resume can do without.
+std::vector<std::string> damaged_side_files(Manifest const& manifest, std::string const& folder);
 
 /// The same for some slices of the data file `name`, whatever else is in it.
 std::vector<std::string> damaged_slices(std::vector<SliceRecord> const& slices,
