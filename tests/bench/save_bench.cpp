@@ -77,12 +77,13 @@ int main(int argc, char** argv) {
     config.decoder_layers = 2;
     config.vocabulary = 2048;
     model::Model const model{config};
-    bench::Training training{
-        mpi,
-        transport,
-        model,
-        bench::chain_plan(model, {0}, sequences, sequences / 4, core::DType::float32),
-        {.threads = threads}};
+    bench::Training training{mpi,
+                             transport,
+                             model,
+                             bench::chain_plan(model, {0}, sequences,
+                                               std::max<std::int64_t>(1, sequences / 4),
+                                               core::DType::float32),
+                             {.threads = threads}};
     runtime::Saver saver{{mpi.world(), mpi.node()}, training.session(), runtime::state_kinds(true)};
     run(training, saver, out, true); // warm
     std::vector<double> costs;
