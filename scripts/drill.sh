@@ -23,7 +23,8 @@ log=$root/build/drill-$size.log
 status=0
 EVENER_TEST_SIZE=$size ctest --test-dir "$root/build/ci" --no-tests=error --verbose \
     -L 'drill|testbed|slurm' >"$log" 2>&1 || status=$?
-grep -E '^[0-9]+: drill: ' "$log" | sed 's/^[0-9]*: drill: //' || true
+grep -E '^[0-9]+: (drill: |\[ +(OK|FAILED|SKIPPED) +\] [A-Za-z/]+\.)' "$log" |
+    sed -E 's/^[0-9]*: //; s/^drill: /               /' || true
 tail -n 25 "$log" | grep -E 'tests passed|Total Test time|\((Failed|Timeout|Skipped)\)' || true
 echo "drill.sh: size $size, everything in $log"
 exit "$status"

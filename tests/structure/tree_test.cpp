@@ -34,6 +34,27 @@ TEST(Tree, EveryHeaderIsGuardedByPragmaOnce) {
             }
 }
 
+// So that a header that needs another one before it does not build.
+TEST(Tree, EverySourceIncludesItsOwnHeaderFirst) {
+    std::regex const include{R"(#include ["<]([^">]*)[">])"};
+    std::filesystem::path const root = support::source_root();
+    int seen = 0;
+    for (char const* folder : {"app", "src", "kernels", "io", "checkpoints", "tests"})
+        for (auto const& path : sources_under(root / folder)) {
+            auto header = path;
+            header.replace_extension(".hpp");
+            if (path.extension() != ".cpp" || !std::filesystem::exists(header))
+                continue;
+            std::string const text = read_text(path);
+            std::smatch first;
+            ASSERT_TRUE(std::regex_search(text, first, include)) << path;
+            EXPECT_TRUE(std::filesystem::path{first[1].str()}.filename() == header.filename())
+                << path << " includes " << first[1] << " first";
+            ++seen;
+        }
+    EXPECT_GT(seen, 100);
+}
+
 TEST(Tree, EveryFolderOfTheTableHasAPageOfItsOwn) {
     for (auto const& [name, rule] : rules())
         EXPECT_TRUE(std::filesystem::exists(support::source_root() / rule.path / "README.md"))
