@@ -27,6 +27,12 @@ bool same(StatusText const& a, StatusText const& b, std::size_t begin, std::size
     return std::memcmp(a.data() + begin, b.data() + begin, end - begin) == 0;
 }
 
+/// Whether a rank in this phase has a watchdog, which shows that its process lives.
+bool is_watched(Phase phase) {
+    return phase == Phase::step || phase == Phase::validate || phase == Phase::save ||
+           phase == Phase::between;
+}
+
 /// Whether the rank may be at work on something that shows nothing.
 bool works_unseen(StatusText const& line) {
     auto const record = parse_status_line({line.data(), line.size()});
@@ -121,8 +127,6 @@ bool Watchdog::look(double seconds) {
         bool const still = same(seen.line, line, 0, Layout::signal) &&
                            same(seen.line, line, Layout::moved, Layout::alive);
         bool const beats = !same(seen.line, line, Layout::alive, Layout::width);
-        // The first look has nothing to compare with.
-        seen.lived = seen.lived || (beats && seen.line.front() != '\0');
         seen.unalive = beats ? 0 : seen.unalive + seconds;
         seen.line = line;
         moved = moved || !still;
@@ -155,8 +159,7 @@ bool Watchdog::lifeless(double limit) const {
     for (std::size_t r = 0; r < seen_.size(); ++r) {
         Seen const& seen = seen_[r];
         auto const record = parse_status_line({seen.line.data(), seen.line.size()});
-        bool const left = record && (record->phase == Phase::end || record->phase == Phase::failed);
-        if (nodes[r] == here && seen.lived && seen.unalive >= limit && !left)
+        if (nodes[r] == here && seen.unalive >= limit && record && is_watched(record->phase))
             return true;
     }
     return false;

@@ -50,7 +50,6 @@ class Watchdog {
     struct Seen {
         StatusText line{};
         double unalive = 0; ///< seconds since the process showed that it lives
-        bool lived = false; ///< it has shown that
     };
 
     void watch();
