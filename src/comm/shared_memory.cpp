@@ -2,8 +2,26 @@
 #include "comm/communicator.hpp"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <cstdint>
 
 namespace evener::comm {
+
+namespace {
+
+/// A copy of much memory waits for the tables of small pages more than for the memory. Advice: where it
+/// cannot be taken, pages stay small.
+void advise_huge_pages(std::span<std::byte> bytes) {
+    constexpr std::uintptr_t page = std::uintptr_t{2} << 20;
+    auto const begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+    std::uintptr_t const first = (begin + page - 1) / page * page;
+    std::uintptr_t const last = (begin + bytes.size()) / page * page;
+    if (first < last)
+        static_cast<void>(madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE));
+}
+
+} // namespace
 
 SharedMemory::SharedMemory(Communicator const& node, std::int64_t bytes) : comm_{node.get()} {
     EVENER_EXPECT(bytes >= 0);
@@ -23,6 +41,7 @@ SharedMemory::SharedMemory(Communicator const& node, std::int64_t bytes) : comm_
     EVENER_MPI(MPI_Win_shared_query(window_, 0, &size, &unit, &base));
     EVENER_MPI(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_));
     bytes_ = {static_cast<std::byte*>(base), static_cast<std::size_t>(bytes)};
+    advise_huge_pages(bytes_);
 }
 
 SharedMemory::~SharedMemory() {
