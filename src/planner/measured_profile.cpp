@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/median.hpp"
 #include "planner/profile.hpp"
 #include "schedule/happens_before.hpp"
 
@@ -17,14 +18,6 @@ using program::Spent;
 
 namespace {
 
-double median(std::vector<double> values) {
-    if (values.empty())
-        return 0;
-    auto const middle = values.begin() + std::ssize(values) / 2;
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-}
-
 using Runs = std::vector<CalibrationRun>;
 
 /// Median over all steps of seconds per amount; 0 where there was none. `pick` gets a run's set and
@@ -36,7 +29,7 @@ double median_rate(Runs const& runs, Pick const& pick) {
         for (Measurement const& step : run.steps)
             if (Spent const spent = pick(run.set, step); spent.amount > 0)
                 rates.push_back(spent.seconds / spent.amount);
-    return median(rates);
+    return core::median(rates);
 }
 
 /// The layers of each kind on one rank, with the backward whole and in halves.
@@ -176,7 +169,7 @@ void complete(std::vector<RankProfile>& ranks) {
                 known.push_back(rank.*member);
         for (RankProfile& rank : ranks)
             if (rank.*member == 0)
-                rank.*member = median(known);
+                rank.*member = core::median(known);
     }
 }
 
@@ -267,9 +260,9 @@ void fit_wires(program::Network& network, PairSamples const& samples) {
             seconds.push_back(taken);
             bytes.push_back(size);
         }
-        double const latency = median(seconds) - median(bytes) * wire.seconds_per_byte;
-        if (latency < 0 && median(bytes) > 0)
-            wire.seconds_per_byte = std::max(0.0, median(seconds)) / median(bytes);
+        double const latency = core::median(seconds) - core::median(bytes) * wire.seconds_per_byte;
+        if (latency < 0 && core::median(bytes) > 0)
+            wire.seconds_per_byte = std::max(0.0, core::median(seconds)) / core::median(bytes);
         wire.latency_seconds = std::max(0.0, latency);
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/slow_ranks.hpp"
 
+#include "core/median.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,19 +11,11 @@ namespace evener::runtime {
 
 namespace {
 
-double median(std::vector<double> values) {
-    if (values.empty())
-        return 0;
-    auto const middle = values.begin() + std::ssize(values) / 2;
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-}
-
 double median_of(std::vector<RankSeconds> const& seconds, double RankSeconds::*member) {
     std::vector<double> values;
     for (RankSeconds const& one : seconds)
         values.push_back(one.*member);
-    return median(std::move(values));
+    return core::median(std::move(values));
 }
 
 } // namespace
@@ -54,7 +48,7 @@ std::vector<int> slow_ranks(std::vector<RankSeconds> const& measured,
         for (std::size_t other = 0; other < measured.size(); ++other)
             if (other != r && prediction.seconds[other] > 0)
                 others.push_back(ratio(other));
-        double const usual = median(others);
+        double const usual = core::median(others);
         double const lost = measured[r].compute - usual * prediction.seconds[r];
         if (usual > 0 && ratio(r) > prediction.factor * usual && lost > 0.1 * measured[r].step)
             slow.push_back(static_cast<int>(r));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/watchdog.hpp"
 
+#include "core/median.hpp"
 #include "io/files.hpp"
 
 #include <fcntl.h>
@@ -76,12 +77,8 @@ double Watchdog::limit() const {
         std::lock_guard const lock{mutex_};
         steps = steps_;
     }
-    double step = options_.predicted_step_seconds;
-    if (!steps.empty()) {
-        auto const middle = steps.begin() + std::ssize(steps) / 2;
-        std::nth_element(steps.begin(), middle, steps.end());
-        step = *middle;
-    }
+    double const step =
+        steps.empty() ? options_.predicted_step_seconds : core::median(std::move(steps));
     return std::max(shortest_limit, steps_of_limit * step);
 }
 
