@@ -24,30 +24,17 @@ namespace fs = std::filesystem;
 constexpr std::int64_t last = 6;
 constexpr std::int64_t newest = 4; ///< of the run that gets damaged; the one before is step 2
 
-model::ModelConfig config() {
-    model::ModelConfig config;
-    config.vocabulary = 23;
-    config.hidden_size = 12;
-    config.decoder_layers = 2;
-    config.heads = 2;
-    config.kv_heads = 1;
-    config.head_size = 4;
-    config.ffn_size = 17;
-    config.sequence_length = 7;
-    return config;
-}
-
 class Damage : public ::testing::Test {
   protected:
     Damage() {
-        write_tokens(folder_ / "tokens.bin", config().vocabulary, 60 * 7 + 1, 5);
+        write_tokens(folder_ / "tokens.bin", tiny_config().vocabulary, 500, 5);
         EXPECT_EQ(train(job("whole", last)).exit_code, 0);
         losses_ = metrics(folder_ / "whole", "loss");
         EXPECT_EQ(train(job("base", newest)).exit_code, 0);
     }
 
     job::Job job(std::string const& name, std::int64_t steps) const {
-        job::Job result = small_job(config(), folder_ / "tokens.bin", folder_ / name, steps);
+        job::Job result = small_job(tiny_config(), folder_ / "tokens.bin", folder_ / name, steps);
         result.optimizer.kind = job::OptimizerKind::adamw;
         result.train.batch_size = 4;
         result.train.microbatch_size = 2;

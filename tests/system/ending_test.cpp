@@ -20,16 +20,7 @@ constexpr int resumable = 75;
 
 class Ending : public testing::Test {
   protected:
-    void SetUp() override {
-        config_.vocabulary = 19;
-        config_.hidden_size = 16;
-        config_.decoder_layers = 2;
-        config_.heads = config_.kv_heads = 2;
-        config_.head_size = 8;
-        config_.ffn_size = 24;
-        config_.sequence_length = 8;
-        write_tokens(folder_ / "tokens.bin", 19, 4000, 5);
-    }
+    void SetUp() override { write_tokens(folder_ / "tokens.bin", 19, 4000, 5); }
 
     job::Job make_job(std::string const& name, std::int64_t steps = endless) const {
         job::Job job = small_job(config_, folder_ / "tokens.bin", folder_ / name, steps);
@@ -87,7 +78,7 @@ class Ending : public testing::Test {
     }
 
     support::TemporaryFolder folder_{"ending"};
-    model::ModelConfig config_;
+    model::ModelConfig const config_ = tiny_config();
 };
 
 bool says(support::ProcessResult const& result, std::string const& words) {

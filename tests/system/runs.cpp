@@ -31,6 +31,18 @@ void write_tokens(std::filesystem::path const& file, std::int64_t vocabulary, st
     writer.close();
 }
 
+model::ModelConfig tiny_config() {
+    model::ModelConfig config;
+    config.vocabulary = 19;
+    config.hidden_size = 16;
+    config.decoder_layers = 2;
+    config.heads = config.kv_heads = 2;
+    config.head_size = 8;
+    config.ffn_size = 24;
+    config.sequence_length = 8;
+    return config;
+}
+
 job::Job small_job(model::ModelConfig const& config, std::filesystem::path const& tokens,
                    std::filesystem::path const& out, std::int64_t steps) {
     job::Job job;

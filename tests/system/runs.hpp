@@ -19,6 +19,9 @@ namespace evener::system_test {
 void write_tokens(std::filesystem::path const& file, std::int64_t vocabulary, std::int64_t tokens,
                   std::uint64_t seed);
 
+/// Two decoder layers of next to nothing, on 19 tokens and sequences of 8.
+model::ModelConfig tiny_config();
+
 /// A job of `steps` steps on that file, in float32 with SGD, one thread per rank, and one-rank
 /// plan.
 job::Job small_job(model::ModelConfig const& config, std::filesystem::path const& tokens,
