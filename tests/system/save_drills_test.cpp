@@ -142,6 +142,9 @@ TEST_F(SaveDrills, AKillAtAnyPointLosesNothingThatWasReported) {
         for (std::size_t i = points - 1; i > 0; --i)
             std::swap(order[i],
                       order[static_cast<std::size_t>(random.integer(0, static_cast<int>(i)))]);
+        // Without a whole checkpoint the run would not go on beside the folder planted below.
+        if (static_cast<SavePoint>(order.front()) == SavePoint::commit_renames)
+            std::swap(order.front(), order.back());
         for (std::size_t const point : order) {
             std::string const fault{checkpoints::save_point_names[point]};
             SCOPED_TRACE(fault);
@@ -164,6 +167,8 @@ TEST_F(SaveDrills, AKillAtAnyPointLosesNothingThatWasReported) {
             expect_sound(name, result);
         }
         expect_like_whole(name, steps);
+        if (HasFailure())
+            return;
     }
     fmt::print(
         "drill: {} kills, at each of {} points of a save {} times: nothing reported saved was "
