@@ -160,10 +160,6 @@ std::vector<std::int64_t> memory_limit_bytes(job::Job const& job,
     return limited ? limits : std::vector<std::int64_t>{};
 }
 
-bool has_adamw(job::Job const& job) {
-    return job.optimizer.kind == job::OptimizerKind::adamw;
-}
-
 ProgramOptions program_options(comm::MpiSession const& mpi, Engine& engine, job::Job const& job,
                                program::Plan const& plan, model::Model const& model,
                                planner::Profile const& profile) {

@@ -48,8 +48,6 @@ ProgramOptions program_options(comm::MpiSession const& mpi, Engine& engine, job:
 std::vector<std::int64_t> memory_limit_bytes(job::Job const& job,
                                              std::vector<RankFacts> const& ranks);
 
-bool has_adamw(job::Job const& job);
-
 /// Throws core::ConfigError when the plan's messages need more tags than MPI has.
 void require_tags(comm::Transport const& transport, program::Plan const& plan);
 

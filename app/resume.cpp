@@ -78,7 +78,7 @@ void require_same_model(checkpoints::Manifest const& manifest, model::Model cons
 }
 
 std::string optimizer_name(job::Job const& job) {
-    return job.optimizer.kind == job::OptimizerKind::adamw ? "adamw" : "sgd";
+    return has_adamw(job) ? "adamw" : "sgd";
 }
 
 /// What decides, beside seed and data, which sample comes when.

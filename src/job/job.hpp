@@ -188,6 +188,11 @@ struct Job {
     bool operator==(Job const&) const = default;
 };
 
+/// Whether every parameter has two moments.
+inline bool has_adamw(Job const& job) {
+    return job.optimizer.kind == OptimizerKind::adamw;
+}
+
 /// Entries of the model's layer list: embedding, then attention and feed-forward of each decoder
 /// layer, then the head. A plan's groups take consecutive entries of it.
 constexpr std::int64_t layer_count(Model const& model) {

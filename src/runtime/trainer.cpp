@@ -44,17 +44,13 @@ double seconds_since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-bool is_adamw(job::Job const& job) {
-    return job.optimizer.kind == job::OptimizerKind::adamw;
-}
-
 DataFiles data_files(job::Job const& job) {
     return job.checkpoint.layout == job::Layout::shared ? DataFiles::shared : DataFiles::per_writer;
 }
 
 std::int64_t state_bytes(model::Model const& model, job::Job const& job) {
     return 4 * model.parameter_elements() *
-           static_cast<std::int64_t>(state_kinds(is_adamw(job)).size());
+           static_cast<std::int64_t>(state_kinds(has_adamw(job)).size());
 }
 
 } // namespace
@@ -63,7 +59,7 @@ Trainer::Trainer(TrainerInput input)
     : input_{std::move(input)}, session_{input_.session},
       saver_{{input_.mpi.world(), input_.mpi.node(), input_.may_write, data_files(input_.job)},
              session_,
-             state_kinds(is_adamw(input_.job))},
+             state_kinds(has_adamw(input_.job))},
       reporter_{input_.job.log, input_.job.train.steps,
                 session_.model().training_flops() *
                     static_cast<double>(input_.job.train.batch_size),
