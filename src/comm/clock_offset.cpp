@@ -45,15 +45,11 @@ double steady_seconds() {
 
 ClockOffset measure_clock_offset(Communicator const& world, Communicator const& node,
                                  std::function<double()> const& now) {
-    // The lowest rank of `world` on this node asks for all of them.
-    int const first =
-        static_cast<int>(node.all_min(std::vector<std::int64_t>{world.rank()}).front());
-    int const asks = first == world.rank() && first != 0 ? 1 : 0;
-    std::vector<std::vector<int>> const who =
-        all_gather_values(world, std::span<int const>{&asks, 1});
+    // The lowest rank of a node asks for all of them; those of rank 0's node know.
+    std::vector<int> const lowest = lowest_of_nodes(world, node);
     ClockOffset offset;
     for (int rank = 1; rank < world.size(); ++rank) {
-        if (who[static_cast<std::size_t>(rank)].front() == 0)
+        if (lowest[static_cast<std::size_t>(rank)] != rank)
             continue;
         if (rank == world.rank())
             offset = ask(world.get(), now);

@@ -146,6 +146,14 @@ void Communicator::receive(std::span<std::byte> bytes, int peer) const {
     });
 }
 
+std::vector<int> lowest_of_nodes(Communicator const& world, Communicator const& node) {
+    std::vector<std::int64_t> const lowest = node.all_min(std::vector<std::int64_t>{world.rank()});
+    std::vector<int> result;
+    for (auto const& rank : all_gather_values(world, std::span{lowest}))
+        result.push_back(static_cast<int>(rank.front()));
+    return result;
+}
+
 Agreement agree(Communicator const& comm, bool ok, std::string_view message) {
     std::int64_t const mine = ok ? comm.size() : comm.rank();
     auto const first = static_cast<int>(comm.all_min(std::vector<std::int64_t>{mine})[0]);

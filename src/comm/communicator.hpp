@@ -79,6 +79,11 @@ std::vector<std::vector<T>> all_gather_values(Communicator const& comm, std::spa
     return all;
 }
 
+/// By rank of `world`, the lowest rank of its node; `node`: the ranks of this one's. Collective.
+///
+/// Ranks 0, 2 | 1, 3 on two nodes: {0, 1, 0, 1} on every rank.
+std::vector<int> lowest_of_nodes(Communicator const& world, Communicator const& node);
+
 /// What all ranks learn when some may have failed.
 struct Agreement {
     bool ok = true;

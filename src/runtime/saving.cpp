@@ -59,11 +59,7 @@ Savers savers_of(SavingRanks const& ranks, program::ProgramSet const& set,
                  model::Model const& model, std::vector<std::string> const& kinds) {
     Savers savers;
     savers.may_write = ranks.may_write;
-    std::vector<std::int64_t> const mine{ranks.world.rank()};
-    std::vector<std::int64_t> const lowest = ranks.node.all_min(mine);
-    for (auto const& node :
-         comm::all_gather_values(ranks.world, std::span<std::int64_t const>{lowest}))
-        savers.node.push_back(static_cast<int>(node.front()));
+    savers.node = comm::lowest_of_nodes(ranks.world, ranks.node);
     for (int rank = 0; rank < ranks.world.size(); ++rank) {
         std::int64_t bytes = 0;
         for (checkpoints::SliceData const& slice :

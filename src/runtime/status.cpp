@@ -53,16 +53,6 @@ void store_count(std::uint64_t* line, std::size_t offset, std::uint64_t count, c
     store(line, offset, text);
 }
 
-std::vector<int> gather_nodes(comm::MpiSession const& mpi) {
-    std::int64_t const mine = mpi.rank();
-    std::int64_t const lowest = mpi.node().all_min(std::vector<std::int64_t>{mine}).front();
-    std::vector<int> result;
-    for (auto const& rank :
-         comm::all_gather_values(mpi.world(), std::span<std::int64_t const>{&lowest, 1}))
-        result.push_back(static_cast<int>(rank.front()));
-    return result;
-}
-
 } // namespace
 
 StatusWords status_words(std::string_view text) {
@@ -73,8 +63,8 @@ StatusWords status_words(std::string_view text) {
 }
 
 Status::Status(comm::MpiSession const& mpi, std::string const& file)
-    : file_{file}, rank_{mpi.rank()}, node_of_{gather_nodes(mpi)}, places_{status_places(node_of_)},
-      exceptions_{std::uncaught_exceptions()} {
+    : file_{file}, rank_{mpi.rank()}, node_of_{comm::lowest_of_nodes(mpi.world(), mpi.node())},
+      places_{status_places(node_of_)}, exceptions_{std::uncaught_exceptions()} {
     std::string content;
     if (rank_ == 0) {
         double const now = 1e-3 * static_cast<double>(unix_milliseconds());

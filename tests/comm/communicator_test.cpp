@@ -36,6 +36,16 @@ TEST_F(CommunicatorTest, BroadcastReachesAllFromAnyRoot) {
     EXPECT_EQ(world.broadcast(""), "");
 }
 
+// Even and odd ranks on a node each, so that the nodes' ranks are not in a row.
+TEST_F(CommunicatorTest, EveryRankKnowsTheLowestOfEachNode) {
+    Communicator const node = Communicator::split(world.get(), rank % 2);
+    std::vector<int> expected;
+    for (int r = 0; r < size; ++r)
+        expected.push_back(r % 2);
+    EXPECT_EQ(lowest_of_nodes(world, node), expected);
+    EXPECT_EQ(lowest_of_nodes(world, session.node()), std::vector<int>(expected.size(), 0));
+}
+
 // Each to the next rank, the even ones first: no bytes, a few, and more than a block.
 TEST_F(CommunicatorTest, MessagesArriveWholeWhateverTheirSize) {
     if (size == 1)
