@@ -59,21 +59,6 @@ DeviceRoutes choose_device_routes(comm::MpiSession const& mpi, Engine& engine, j
     return routes;
 }
 
-runtime::PinnedNeeds pinned_needs(Engine const& engine, Programs const& programs,
-                                  model::Model const& model, core::RankId rank,
-                                  DeviceRoutes const& routes, bool keep_gradients) {
-    if (!engine.device->has_own_memory())
-        return {};
-    program::ProgramSet const* const sets[] = {&*programs.train, &programs.evaluate};
-    runtime::DeviceExchange const exchange = routes.exchange();
-    return runtime::pinned_needs({.sets = sets,
-                                  .rank = rank,
-                                  .model = model,
-                                  .exchange = exchange,
-                                  .own_memory = true,
-                                  .keep_gradients = keep_gradients});
-}
-
 std::string routes_table(DeviceRoutes const& routes, Engine const& engine) {
     if (engine.gpu_ranks == 0)
         return "";

@@ -6,7 +6,6 @@
 
 #include "cluster/device_groups.hpp"
 #include "runtime/device_exchange.hpp"
-#include "runtime/pinned_memory.hpp"
 
 #include "app/engine.hpp"
 
@@ -28,12 +27,6 @@ struct DeviceRoutes {
 /// does not offer.
 DeviceRoutes choose_device_routes(comm::MpiSession const& mpi, Engine& engine, job::Run const& run,
                                   program::Plan const& plan);
-
-/// Pinned memory of this rank, whose programs these are; none without a GPU. `keep_gradients`: of the
-/// session.
-runtime::PinnedNeeds pinned_needs(Engine const& engine, Programs const& programs,
-                                  model::Model const& model, core::RankId rank,
-                                  DeviceRoutes const& routes, bool keep_gradients);
 
 /// How groups and messages travel; empty where no rank has a GPU.
 std::string routes_table(DeviceRoutes const& routes, Engine const& engine);

@@ -174,14 +174,6 @@ ProgramOptions program_options(comm::MpiSession const& mpi, Engine& engine, job:
     return options;
 }
 
-void require_tags(comm::Transport const& transport, program::Plan const& plan) {
-    if (plan.microbatch_count() * std::ssize(plan.chunks) > transport.max_tag())
-        throw core::ConfigError{fmt::format(
-            "{} microbatches over {} chunks need more message tags than MPI has ({}); raise "
-            "'train.microbatch_size'",
-            plan.microbatch_count(), plan.chunks.size(), transport.max_tag())};
-}
-
 void require_node_memory(comm::MpiSession const& mpi, std::int64_t bytes) {
     std::int64_t const needed = mpi.node().all_sum(std::vector<std::int64_t>{bytes}).front();
     std::int64_t const available = device::available_memory_bytes();

@@ -48,9 +48,6 @@ ProgramOptions program_options(comm::MpiSession const& mpi, Engine& engine, job:
 std::vector<std::int64_t> memory_limit_bytes(job::Job const& job,
                                              std::vector<RankFacts> const& ranks);
 
-/// Throws core::ConfigError when the plan's messages need more tags than MPI has.
-void require_tags(comm::Transport const& transport, program::Plan const& plan);
-
 /// All ranks of a node ask whether their arenas, snapshots and what they offload fit it before one
 /// of them allocates. Throws core::DeviceError on every rank. Collective.
 void require_node_memory(comm::MpiSession const& mpi, std::int64_t bytes);

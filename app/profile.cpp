@@ -11,11 +11,8 @@
 #include "runtime/trainer.hpp"
 #include "schedule/generators.hpp"
 
-#include "app/device_routes.hpp"
-#include "app/job_setup.hpp"
 #include "app/job_tokens.hpp"
-#include "app/profile_choice.hpp"
-#include "app/schedule_choice.hpp"
+#include "app/planned_job.hpp"
 #include <fmt/format.h>
 
 namespace evener::app {
@@ -26,7 +23,8 @@ constexpr int warm_up_steps = 2;
 
 /// The job's own groups, each with one run of layers under 1F1B where its words allow that. What is
 /// measured does not depend on the order of the work.
-void calibration_words(job::Plan& words) {
+void take_calibration_words(job::Job& job) {
+    job::Plan& words = job.plan;
     words.schedule_file.clear();
     words.split_backward = false;
     words.profile.clear();
@@ -34,6 +32,7 @@ void calibration_words(job::Plan& words) {
         words.chunks_per_group = 1;
     words.schedule =
         words.chunks.empty() ? job::Schedule::one_f_one_b : job::Schedule::breadth_first;
+    job.log.gradients.clear();
 }
 
 std::vector<program::Measurement> run_steps(comm::MpiSession const& mpi, runtime::Session& session,
@@ -81,52 +80,31 @@ std::string table(planner::Profile const& profile) {
 core::ExitCode run(comm::MpiSession const& mpi, ProfileOptions const& options) {
     core::log::configure(mpi.rank(), core::log::Level::info);
     job::Job job = read_job(mpi, options.job);
-    calibration_words(job.plan);
+    take_calibration_words(job);
     model::Model const model{runtime::model_config(job.model)};
     JobData const data = open_data(mpi, job);
-    Engine engine = start_engine(mpi, job.run, model.config(), job.train.microbatch_size);
-    auto const [plan, estimate] = choose_plan(mpi, engine, job, model);
-    DeviceRoutes const routes = choose_device_routes(mpi, engine, job.run, plan);
-    ProgramOptions const lowering = program_options(mpi, engine, job, plan, model, estimate);
-    program::Schedule const schedule = make_schedule(mpi, job.plan, plan, model, lowering, "");
-    Programs programs = make_programs(plan, model, &schedule, lowering);
-    comm::Transport transport{mpi.world().get(), comm::TransportOptions::from_environment()};
-    require_tags(transport, plan);
-    auto const rank = static_cast<std::size_t>(mpi.rank());
-    require_node_memory(
-        mpi,
-        engine.device->has_own_memory()
-            ? pinned_needs(engine, programs, model, core::RankId{mpi.rank()}, routes, false).total()
-            : programs.train->programs[rank].arena_bytes);
-    std::unique_ptr<runtime::Session> session;
-    together(mpi, true, [&] {
-        session.reset(
-            new runtime::Session{{.rank = core::RankId{mpi.rank()},
-                                  .model = model,
-                                  .cache = *engine.cache,
-                                  .transport = transport,
-                                  .train = std::move(programs.train),
-                                  .evaluate = std::move(programs.evaluate),
-                                  .device_workspace_bytes = programs.device_workspace_bytes[rank],
-                                  .arena = {engine.device->threads()},
-                                  .adamw = has_adamw(job),
-                                  .exchange = routes.exchange()}});
-    });
-    runtime::initialize_parameters(*session, job.run.seed);
-    JobTokens const tokens{mpi, data, job, *session, {}};
+    PlannedJob const planned = plan_job(mpi, job, model, "");
+    Programs programs = make_programs(planned.plan, model, &planned.schedule, planned.lowering);
+    std::int64_t const host_bytes =
+        host_memory(planned, programs, core::RankId{mpi.rank()}).total();
+    JobSession const ready{mpi, planned, std::move(programs), host_bytes, nullptr};
+    runtime::Session& session = *ready.session;
+    runtime::initialize_parameters(session, job.run.seed);
+    JobTokens const tokens{mpi, data, job, session, {}};
     std::vector<planner::CalibrationRun> runs;
-    runs.push_back({session->sets(), run_steps(mpi, *session, tokens.train(), options.steps)});
-    program::Plan split = plan;
+    runs.push_back({session.sets(), run_steps(mpi, session, tokens.train(), options.steps)});
+    program::Plan split = planned.plan;
     split.split_backward = true;
     together(mpi, true, [&] {
-        session->exchange_train(make_train_programs(
-            split, model, schedule::generate(split, program::ProgramKind::train), lowering));
+        session.exchange_train(make_train_programs(
+            split, model, schedule::generate(split, program::ProgramKind::train),
+            planned.lowering));
     });
     core::log::root(core::log::Level::info, "the same with backwards in halves");
-    runs.push_back({session->sets(), run_steps(mpi, *session, tokens.train(), options.steps)});
+    runs.push_back({session.sets(), run_steps(mpi, session, tokens.train(), options.steps)});
     planner::Profile profile =
         planner::measured_profile(runs, model, cluster::measure_network(mpi.world()));
-    auto const copies = cluster::measure_copies(mpi.world(), *engine.device);
+    auto const copies = cluster::measure_copies(mpi.world(), *planned.engine.device);
     for (std::size_t r = 0; r < copies.size(); ++r)
         profile.ranks[r].copies = copies[r];
     std::string const file =
