@@ -81,6 +81,9 @@ core::ExitCode run(comm::MpiSession const& mpi, ProfileOptions const& options) {
     core::log::configure(mpi.rank(), core::log::Level::info);
     job::Job job = read_job(mpi, options.job);
     take_calibration_words(job);
+    std::string const file =
+        options.output.empty() ? job.run.out + "/profile.json" : options.output;
+    together(mpi, mpi.rank() == 0, [&] { io::refuse_to_replace(file); });
     model::Model const model{runtime::model_config(job.model)};
     JobData const data = open_data(mpi, job);
     PlannedJob const planned = plan_job(mpi, job, model, "");
@@ -107,8 +110,6 @@ core::ExitCode run(comm::MpiSession const& mpi, ProfileOptions const& options) {
     auto const copies = cluster::measure_copies(mpi.world(), *planned.engine.device);
     for (std::size_t r = 0; r < copies.size(); ++r)
         profile.ranks[r].copies = copies[r];
-    std::string const file =
-        options.output.empty() ? job.run.out + "/profile.json" : options.output;
     together(mpi, mpi.rank() == 0, [&] {
         if (options.output.empty())
             io::create_folder(job.run.out);

@@ -6,21 +6,66 @@
 #include "app/slurm_templates.hpp"
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <regex>
 #include <tuple>
 
 namespace evener::app {
 
 namespace {
 
-/// Not more than a job's name, a number of nodes or a time need, so that no shell sees more in it.
-void require_plain(std::string const& option, std::string const& value, std::string const& extra) {
-    constexpr char const* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-    auto const bad = value.find_first_not_of(plain + extra);
-    if (value.empty() || bad != std::string::npos)
+/// Not more than a path needs, so that no shell sees more in it.
+void require_plain_job(std::string const& job) {
+    constexpr char const* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "/._-+=,@%";
+    if (job.find_first_not_of(plain) != std::string::npos)
         throw core::ConfigError{
-            fmt::format("'--{}' is '{}' (only letters, digits and '{}' go into a script as they "
-                        "are); give another, or edit the script",
-                        option, value, extra)};
+            fmt::format("'--job' is '{}' (only letters, digits and '/._-+=,@%' go into a script as "
+                        "they are); give another, or edit the script",
+                        job)};
+}
+
+/// "4" or "2-8".
+void require_nodes(std::string const& value) {
+    static std::regex const form{"([0-9]{1,6})(-([0-9]{1,6}))?"};
+    std::smatch parts;
+    bool valid = std::regex_match(value, parts, form);
+    if (valid) {
+        int const least = std::stoi(parts[1]);
+        valid = least > 0 && (!parts[3].matched || least <= std::stoi(parts[3]));
+    }
+    if (!valid)
+        throw core::ConfigError{fmt::format("'--nodes' is '{}' (it is N or MIN-MAX, from 1 on, MIN "
+                                            "not above MAX); give it such as 4 or 2-8",
+                                            value)};
+}
+
+/// A limit as Slurm reads it; its 0 would be no limit.
+void require_time(std::string const& value) {
+    static std::regex const form{"[0-9]{1,7}(:[0-5]?[0-9]){0,2}|"
+                                 "[0-9]{1,5}-([01]?[0-9]|2[0-3])(:[0-5]?[0-9]){0,2}"};
+    bool const zero = value.find_first_of("123456789") == std::string::npos;
+    if (zero || !std::regex_match(value, form))
+        throw core::ConfigError{fmt::format(
+            "'--time' is '{}' ({}); give minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS, "
+            "such as 90 or 1-12:00:00",
+            value, zero ? "no time at all" : "Slurm knows no such time")};
+}
+
+/// A script may have been edited, and what is no file may be a device.
+void require_new_file(std::string const& path) {
+    namespace fs = std::filesystem;
+    std::error_code
+        ignored; // what cannot be looked at cannot be written either, which then says why
+    if (!fs::exists(fs::symlink_status(path, ignored)))
+        return;
+    if (fs::is_regular_file(path, ignored))
+        throw core::ConfigError{
+            fmt::format("'{}' exists already; remove it or name another '--output'", path)};
+    throw core::ConfigError{fmt::format(
+        "'{}' is no regular file (the script would take its place); give the name of a file",
+        path)};
 }
 
 class Script {
@@ -46,7 +91,6 @@ class Script {
         std::size_t place = 0;
         for (std::size_t part = 0; part < parts_; ++part) {
             std::string const& value = values[values.size() == 1 ? 0 : part];
-            require_plain(option, value, ":-");
             place = text_.find(word, place);
             EVENER_ENSURE(place != std::string::npos);
             place += word.size();
@@ -111,13 +155,24 @@ Script template_of(std::string const& kind) {
 
 core::ExitCode slurm_template(TemplateOptions const& options) {
     Script script = template_of(options.kind);
+    std::ranges::for_each(options.nodes, require_nodes);
+    std::ranges::for_each(options.time, require_time);
     script.set("nodes", options.nodes);
     set_ranks(script, options);
     script.set("time", options.time);
     if (!options.job.empty()) {
-        require_plain("job", options.job, "/._-+=,@%");
+        require_plain_job(options.job);
         script.set_default("JOB", options.job);
     }
+    if (!options.output.empty())
+        require_new_file(options.output);
+    std::error_code ignored;
+    if (!options.job.empty() && !std::filesystem::is_regular_file(options.job, ignored))
+        fmt::print(
+            stderr,
+            "warning: there is no job file '{}' (seen from this folder); write it, or submit "
+            "the script in another folder\n",
+            options.job);
     if (options.output.empty())
         fmt::print("{}", script.text());
     else

@@ -104,7 +104,14 @@ void create_folder(std::string const& path) {
         throw IoError{path, "is not a folder"};
 }
 
+void refuse_to_replace(std::string const& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+        throw IoError{path, "is no regular file, and a file would take its place; name another"};
+}
+
 AtomicFile::AtomicFile(std::string path) : path_{std::move(path)} {
+    refuse_to_replace(path_);
     static std::atomic<unsigned> count{0};
     do { // a left-over of a crashed process with our id is stepped over, not reused
         temporary_ = fmt::format("{}.tmp-{}-{}", path_, ::getpid(), count++);
@@ -148,6 +155,7 @@ void AtomicFile::commit() {
 
 void AtomicFile::commit_as(std::string const& path) {
     EVENER_EXPECT(!temporary_.empty());
+    refuse_to_replace(path);
     if (::fsync(file_.get()) != 0)
         throw IoError{path, fmt::format("cannot be synced ({})", detail::errno_text())};
     // Network file systems may report a full disk only at close, so close() is checked here.

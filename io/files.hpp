@@ -32,11 +32,14 @@ std::string read_file(std::string const& path);
 /// a power cut (temporary file in the same folder, fsync, rename, fsync of the folder).
 void write_file_atomically(std::string const& path, std::string_view content);
 
+/// Throws IoError for a device, a FIFO or a socket, which a rename would replace like a file.
+void refuse_to_replace(std::string const& path);
+
 /// Creates the folder and its parents; one that is there already is fine.
 void create_folder(std::string const& path);
 
 /// A file that appears under its name only when commit() returns; without commit() the temporary
-/// file is removed.
+/// file is removed. Devices, FIFOs and sockets are not replaced: IoError.
 class AtomicFile {
   public:
     explicit AtomicFile(std::string path);

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,6 +59,17 @@ TEST_F(FilesTest, NamesPathAndReason) {
     expect_error_containing<IoError>([&] { create_folder(path("file/below")); },
                                      "cannot be created as a folder");
     EXPECT_EQ(entries(), 2u); // no temporary file is left
+}
+
+TEST_F(FilesTest, ReplacesNothingThatIsNoFile) {
+    ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+    std::filesystem::create_symlink("fifo", path("link"));
+    for (std::string const name : {"fifo", "link"})
+        expect_error_containing<IoError>([&] { write_file_atomically(path(name), "x"); },
+                                         "'" + path(name) + "': is no regular file");
+    EXPECT_TRUE(std::filesystem::is_fifo(path("fifo")));
+    EXPECT_TRUE(std::filesystem::is_symlink(path("link")));
+    EXPECT_EQ(entries(), 2u);
 }
 
 TEST_F(FilesTest, AFullDiskIsAnErrorAndLeavesTheOldFile) {
