@@ -9,4 +9,7 @@ namespace evener::app {
 /// core::CheckpointError when there is none.
 std::string checkpoint_of(std::string const& path);
 
+/// Throws core::CheckpointError where the path is a file, for a checkpoint is a folder.
+void refuse_file(std::string const& path);
+
 } // namespace evener::app

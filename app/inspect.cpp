@@ -38,43 +38,53 @@ void print_manifest(std::string const& folder, checkpoints::Manifest const& mani
         fmt::print("  {} [{}]\n", tensor.name, fmt::join(tensor.shape, ", "));
 }
 
+/// Prints what is wrong with a checkpoint; whether nothing is.
+bool print_faults(std::string const& folder, std::vector<std::string> const& faults) {
+    for (std::string const& fault : faults)
+        fmt::print("{}: {}\n", folder, fault);
+    if (faults.empty())
+        fmt::print("{}: whole, every byte hashed\n", folder);
+    return faults.empty();
+}
+
+core::ExitCode inspect_one(InspectOptions const& options) {
+    if (options.verify)
+        return print_faults(options.path, checkpoints::verify(options.path)) ? core::ExitCode::done
+                                                                             : core::ExitCode::file;
+    print_manifest(options.path, checkpoints::read_manifest(options.path));
+    return core::ExitCode::done;
+}
+
+core::ExitCode inspect_run(InspectOptions const& options) {
+    auto const candidates = checkpoints::candidates(options.path);
+    if (candidates.empty())
+        checkpoint_of(options.path); // says that there is none
+    auto const found =
+        checkpoints::list(options.path, checkpoints::Depth::sizes, [&](std::string const& line) {
+            if (!options.verify) // which names all that is wrong
+                fmt::print(stderr, "warning: {}\n", line);
+        });
+    print_list(found);
+    for (std::string const& line : positions(options.path))
+        fmt::print("{}\n", line);
+    if (!options.verify && found.empty())
+        throw core::CheckpointError{options.path, "none of its checkpoints is whole (see above); "
+                                                  "'--verify' names every fault"};
+    bool whole = true;
+    if (options.verify)
+        for (checkpoints::Candidate const& candidate : candidates)
+            whole = print_faults(candidate.folder, checkpoints::faults_of(candidate)) && whole;
+    return whole ? core::ExitCode::done : core::ExitCode::file;
+}
+
 } // namespace
 
 core::ExitCode inspect(InspectOptions const& options) {
-    namespace fs = std::filesystem;
+    refuse_file(options.path);
     std::error_code ignored;
-    bool const one = fs::exists(fs::path{options.path} / checkpoints::manifest_name, ignored);
-    bool whole = true;
-    std::vector<std::string> folders;
-    if (one) {
-        folders.push_back(options.path);
-        if (!options.verify)
-            print_manifest(options.path, checkpoints::read_manifest(options.path));
-    } else {
-        auto const found = checkpoints::list(options.path, checkpoints::Depth::sizes,
-                                             [&](std::string const& line) {
-                                                 fmt::print(stderr, "warning: {}\n", line);
-                                                 whole = false;
-                                             });
-        if (found.empty())
-            checkpoint_of(options.path); // says why there is none
-        print_list(found);
-        for (std::string const& line : positions(options.path))
-            fmt::print("{}\n", line);
-        for (checkpoints::CheckpointInfo const& info : found)
-            folders.push_back(info.folder);
-    }
-    if (!options.verify)
-        return core::ExitCode::done;
-    for (std::string const& folder : folders) {
-        std::vector<std::string> const problems = checkpoints::verify(folder);
-        for (std::string const& problem : problems)
-            fmt::print("{}: {}\n", folder, problem);
-        if (problems.empty())
-            fmt::print("{}: whole, every byte hashed\n", folder);
-        whole = whole && problems.empty();
-    }
-    return whole ? core::ExitCode::done : core::ExitCode::file;
+    bool const one = std::filesystem::exists(
+        std::filesystem::path{options.path} / checkpoints::manifest_name, ignored);
+    return one ? inspect_one(options) : inspect_run(options);
 }
 
 } // namespace evener::app

@@ -195,6 +195,8 @@ void validate(Manifest const& manifest, std::string const& path) {
 
 Manifest read_manifest(std::string const& folder) {
     std::string const path = fmt::format("{}/{}", folder, manifest_name);
+    if (files::size_of(folder))
+        throw core::CheckpointError{folder, "it is a file (a checkpoint is a folder)"};
     if (!files::size_of(path))
         throw core::CheckpointError{
             folder,

@@ -105,24 +105,8 @@ std::string latest_name(std::string const& out) {
     return name;
 }
 
-struct Candidate {
-    std::int64_t step;
-    std::string folder;
-};
-
-/// Folders that may be checkpoints, newest first: `step-N`, or `step-N.old` where `step-N` is not.
-std::vector<Candidate> candidates(std::string const& out) {
-    std::vector<Candidate> found;
-    for (std::string const& name : files::names_in(out)) {
-        if (auto const step = step_of(name))
-            found.push_back({*step, fmt::format("{}/{}", out, name)});
-        else if (auto const old = step_of(name, replaced);
-                 old && !files::is_folder(path_of(out, *old)))
-            found.push_back({*old, fmt::format("{}/{}", out, name)});
-    }
-    std::sort(found.begin(), found.end(),
-              [](auto const& a, auto const& b) { return a.step > b.step; });
-    return found;
+std::string renamed(std::int64_t step) {
+    return fmt::format("it is of step {} (the folder was renamed)", step);
 }
 
 /// The checkpoint in a folder, or nothing and a notice.
@@ -134,8 +118,8 @@ std::optional<CheckpointInfo> examine(Candidate const& candidate, Depth depth,
         auto const faults = depth == Depth::hashes ? damaged_data(info.manifest, info.folder)
                                                    : misfit_files(info.manifest, info.folder);
         if (info.manifest.state.step != candidate.step)
-            reason = fmt::format("checkpoint '{}': it is of step {} (the folder was renamed)",
-                                 candidate.folder, info.manifest.state.step);
+            reason = fmt::format("checkpoint '{}': {}", candidate.folder,
+                                 renamed(info.manifest.state.step));
         else if (!faults.empty())
             reason = fmt::format(
                 "checkpoint '{}': {}{}", candidate.folder, faults.front(),
@@ -225,6 +209,30 @@ void abandon(std::string const& out, std::int64_t step) noexcept {
         files::remove_tree(path_of(out, step, being_written));
     } catch (core::Error const&) { // the next begin() tries again and tells
     }
+}
+
+std::vector<Candidate> candidates(std::string const& out) {
+    std::vector<Candidate> found;
+    for (std::string const& name : files::names_in(out)) {
+        if (auto const step = step_of(name))
+            found.push_back({*step, fmt::format("{}/{}", out, name)});
+        else if (auto const old = step_of(name, replaced);
+                 old && !files::is_folder(path_of(out, *old)))
+            found.push_back({*old, fmt::format("{}/{}", out, name)});
+    }
+    std::sort(found.begin(), found.end(),
+              [](auto const& a, auto const& b) { return a.step > b.step; });
+    return found;
+}
+
+std::vector<std::string> faults_of(Candidate const& candidate) {
+    std::vector<std::string> faults = verify(candidate.folder);
+    if (!faults.empty())
+        return faults;
+    std::int64_t const step = read_manifest(candidate.folder).state.step;
+    if (step != candidate.step)
+        faults.push_back(renamed(step));
+    return faults;
 }
 
 std::vector<CheckpointInfo> list(std::string const& out, Depth depth, Notice const& notice) {

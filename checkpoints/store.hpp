@@ -70,6 +70,18 @@ std::vector<CheckpointInfo> list(std::string const& out, Depth depth, Notice con
 std::optional<CheckpointInfo> find_newest_valid(std::string const& out, Depth depth,
                                                 Notice const& notice = {});
 
+/// What has the name of a checkpoint in `out`, whole or not.
+struct Candidate {
+    std::int64_t step = 0; ///< by its name
+    std::string folder;
+};
+
+/// All of them, newest first: `step-N`, or `step-N.old` where `step-N` is not.
+std::vector<Candidate> candidates(std::string const& out);
+
+/// All that is wrong with one, every byte hashed: verify(), and that it is of the step it is named by.
+std::vector<std::string> faults_of(Candidate const& candidate);
+
 /// Which checkpoints of a run stay.
 struct Retention {
     std::int64_t newest = 0; ///< so many; 0 = all

@@ -200,6 +200,50 @@ TEST_F(CommandLine, InspectsAndFindsAFlippedByte) {
     EXPECT_TRUE(has(damaged.output, "data-0000.h5")) << damaged.output;
 }
 
+TEST_F(CommandLine, SaysThatAFileIsNoCheckpoint) {
+    job::Job const job = trained(2);
+    std::string const run = job.run.out;
+    std::string const step = step_folder(run, 2);
+    for (std::string const& path : {run + "/latest", step + "/manifest.json", run + "/job.toml"}) {
+        auto const inspected = evener({"inspect", path});
+        EXPECT_EQ(inspected.exit_code, 5);
+        EXPECT_TRUE(has(inspected.errors, fmt::format("'{}': is a file (a checkpoint is a folder); "
+                                                      "name the run folder or one of its 'step-' "
+                                                      "folders",
+                                                      path)))
+            << inspected.errors;
+    }
+    EXPECT_TRUE(has(evener({"inspect", run + "/latest"}).errors, ", such as '" + run + "'"));
+    auto const resumed = evener(
+        {"train", "run/job.toml", "--resume", step + "/manifest.json", "--set", "run.out=other"});
+    EXPECT_EQ(resumed.exit_code, 5);
+    EXPECT_TRUE(has(resumed.errors, "is a file (a checkpoint is a folder)")) << resumed.errors;
+    EXPECT_TRUE(has(resumed.errors, ", such as '" + step + "'")) << resumed.errors;
+}
+
+TEST_F(CommandLine, InspectsARunOfBadCheckpoints) {
+    job::Job const job = trained(2);
+    std::filesystem::path const good = step_folder(job.run.out, 2);
+    std::filesystem::path const bad = step_folder(job.run.out, 7);
+    std::filesystem::rename(good, bad);
+    auto const list = evener({"inspect", "run"});
+    EXPECT_EQ(list.exit_code, 5);
+    auto const first = list.errors.find("the folder was renamed");
+    EXPECT_NE(first, std::string::npos) << list.errors;
+    EXPECT_EQ(list.errors.find("the folder was renamed", first + 1), std::string::npos)
+        << list.errors;
+    EXPECT_TRUE(has(list.errors, "none of its checkpoints is whole")) << list.errors;
+    auto const named = evener({"inspect", "run", "--verify"});
+    EXPECT_EQ(named.exit_code, 5);
+    EXPECT_TRUE(has(named.output, "step-00000007: it is of step 2")) << named.output;
+    std::filesystem::remove(bad / "data-0000.h5");
+    std::filesystem::remove(bad / "model.h5");
+    auto const harmed = evener({"inspect", "run", "--verify"});
+    EXPECT_EQ(harmed.exit_code, 5);
+    EXPECT_TRUE(has(harmed.output, "data-0000.h5: the file is missing")) << harmed.output;
+    EXPECT_TRUE(has(harmed.output, "model.h5: the file is missing")) << harmed.output;
+}
+
 TEST_F(CommandLine, StopsWhenTheLossIsNotFiniteAndWritesNothingBad) {
     job::Job job = trained(2);
     job.train.steps = 60;
