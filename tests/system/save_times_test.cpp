@@ -49,8 +49,8 @@ TEST_F(SaveTimes, ByTheClockOnAllRanksAndNotMoreOftenThanAsked) {
     job::Job job = make_job("clock", 1'000'000);
     job.checkpoint.every_seconds = 1;
     auto const begin = std::chrono::steady_clock::now();
-    // Runs until two saves were made, and a moment more, in which too many would show. Random delays
-    // make the steps long for their size, so that few are to be repeated.
+    // Runs until two saves were made, and a moment more, in which too many would show. Random
+    // delays make the steps long for their size, so that few are to be repeated.
     auto const result = support::run_process(
         {"bash", "-c",
          fmt::format("{} & job=$!\n"
