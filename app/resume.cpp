@@ -8,6 +8,7 @@
 #include "core/log.hpp"
 #include "io/files.hpp"
 #include "job/parse.hpp"
+#include "job/print.hpp"
 
 #include "app/checkpoint_path.hpp"
 #include "app/visibility.hpp"
@@ -200,13 +201,34 @@ std::string text_or_nothing(checkpoints::CheckpointReader const& reader, std::st
     }
 }
 
-Texts read_texts(comm::MpiSession const& mpi, std::string const& folder, bool with_plan) {
+/// What the job says otherwise than the one that made the checkpoint.
+void say_changes(checkpoints::CheckpointReader const& reader, job::Job const& job) {
+    constexpr std::string_view without = "what the job changes is not said";
+    std::string const text = text_or_nothing(reader, "job.toml", without);
+    if (text.empty())
+        return;
+    try {
+        auto const changes = job::changed_values(job::parse_job_text(text, "job.toml"), job);
+        if (!changes.empty())
+            core::log::root(core::log::Level::info, "changed since the checkpoint: {}",
+                            fmt::join(changes, ", "));
+    } catch (core::Error const& error) { // of a version with other keys
+        core::log::root(core::log::Level::info, "{} ({})", without, error.what());
+    }
+}
+
+Texts read_texts(comm::MpiSession const& mpi, std::string const& folder, job::Job const& job,
+                 bool resumes) {
     Texts texts;
     together(mpi, mpi.rank() == 0, [&] {
         checkpoints::CheckpointReader const reader{folder};
         texts.manifest = io::read_file(fmt::format("{}/{}", folder, checkpoints::manifest_name));
-        if (!with_plan)
+        if (!resumes)
             return;
+        say_changes(reader, job);
+        if (!job.model.init_from.empty())
+            core::log::root(core::log::Level::info,
+                            "'model.init_from' gives nothing: the run goes on from its checkpoint");
         texts.plan_toml = text_or_nothing(reader, "plan.toml", "planning anew");
         texts.schedule_csv = text_or_nothing(reader, "schedule.csv", "made anew");
     });
@@ -234,7 +256,7 @@ Resume find_resume(comm::MpiSession const& mpi, job::Job const& job, model::Mode
     std::string const source = resume.source();
     if (source.empty())
         return resume;
-    Texts const texts = read_texts(mpi, source, !resume.folder.empty());
+    Texts const texts = read_texts(mpi, source, job, !resume.folder.empty());
     std::string const manifest_path = fmt::format("{}/{}", source, checkpoints::manifest_name);
     resume.seen = ranks_with_file(mpi, manifest_path, texts.manifest);
     std::int64_t source_step = 0;

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -55,6 +56,11 @@ void MetricsWriter::open() {
     file_.reset(::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
     if (file_.get() < 0)
         throw IoError{path_, fmt::format("cannot be opened ({})", detail::errno_text())};
+    struct stat facts {};
+    if (::fstat(file_.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
+        throw IoError{path_,
+                      "is no regular file (lines are appended to it and read again by the next "
+                      "resume) move it away"};
     // A line that a killed run began must not fuse with our first one: cut back to the last
     // newline.
     off_t const end = ::lseek(file_.get(), 0, SEEK_END);
@@ -66,9 +72,20 @@ void MetricsWriter::open() {
         throw IoError{path_, fmt::format("cannot be repaired ({})", detail::errno_text())};
 }
 
-void MetricsWriter::append(MetricsRecord const& record) {
-    std::string const line = to_json(record) + '\n';
-    detail::write_all(file_.get(), path_, std::as_bytes(std::span{line}));
+std::string MetricsWriter::append(MetricsRecord const& record) {
+    pending_ += to_json(record) + '\n';
+    ++unwritten_;
+    off_t const end = ::lseek(file_.get(), 0, SEEK_END);
+    try {
+        detail::write_all(file_.get(), path_, std::as_bytes(std::span{pending_}));
+    } catch (IoError const& error) {
+        // No part of a line stays; where that fails too, the next start cuts it off.
+        static_cast<void>(::ftruncate(file_.get(), end) == 0);
+        return error.what();
+    }
+    pending_.clear();
+    unwritten_ = 0;
+    return "";
 }
 
 std::int64_t MetricsWriter::truncate_to_step(std::int64_t step) {

@@ -36,11 +36,15 @@ std::string to_json(MetricsRecord const& record);
 
 class MetricsWriter {
   public:
-    /// Opens or creates the file for appending; a torn last line (a killed run) is cut off.
+    /// Opens or creates the file for appending; a torn last line (a killed run) is cut off. Throws
+    /// core::IoError, too where it is no regular file.
     explicit MetricsWriter(std::string path);
 
-    /// One write of one whole line. Throws core::IoError.
-    void append(MetricsRecord const& record);
+    /// One write of one whole line, with the lines before it that could not be written. What cannot
+    /// be written now (a full disk) is kept for the next call, and the reason returned; else "".
+    std::string append(MetricsRecord const& record);
+    /// Lines that are kept.
+    std::int64_t unwritten() const noexcept { return unwritten_; }
 
     /// For a resume from `step`: drops the lines of later steps and those that are not a record.
     /// Returns how many were dropped. The file is replaced atomically.
@@ -51,6 +55,8 @@ class MetricsWriter {
 
     std::string path_;
     FileDescriptor file_;
+    std::string pending_;
+    std::int64_t unwritten_ = 0;
 };
 
 } // namespace evener::io

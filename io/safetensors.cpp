@@ -174,6 +174,7 @@ void SafetensorsFile::read(StoredTensor const& tensor, core::Range elements, flo
     std::byte const* const data = file_.bytes().data() + tensor.begin;
     if (tensor.type == StoredType::float32) {
         std::memcpy(dst, data + 4 * elements.begin, 4 * count);
+        file_.require_unchanged();
         return;
     }
     if (tensor.type == StoredType::other)
@@ -187,6 +188,7 @@ void SafetensorsFile::read(StoredTensor const& tensor, core::Range elements, flo
                      ? std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16)
                      : from_float16(bits);
     }
+    file_.require_unchanged();
 }
 
 SafetensorsWriter::SafetensorsWriter(

@@ -212,6 +212,7 @@ void TokenFile::open_raw() {
 
 void TokenFile::open_megatron() {
     detail::MegatronIndex index = detail::read_megatron_index(index_, data_.size());
+    index_.require_unchanged();
     type_ = index.type;
     tokens_ = index.tokens;
     runs_ = std::move(index.runs);
@@ -244,6 +245,7 @@ void TokenFile::read(std::int64_t begin, std::span<std::int32_t> tokens) const {
         remaining -= count;
         ++run;
     }
+    data_.require_unchanged();
 }
 
 void TokenFile::check_tokens(std::int64_t vocabulary) const {

@@ -197,6 +197,18 @@ std::string print_job(Job const& job) {
     return text;
 }
 
+std::vector<std::string> changed_values(Job const& before, Job const& now) {
+    Job a = before; // slots point into mutable jobs
+    Job b = now;
+    std::vector<std::string> changes;
+    for (std::string_view const name : {"model", "data", "train", "optimizer", "precision"})
+        for (Table const* table = find_table(name); Key<Job> const& key : table->keys)
+            if (std::string const was = value_text(key.slot(a)), is = value_text(key.slot(b));
+                was != is)
+                changes.push_back(fmt::format("{}.{} {} -> {}", name, key.name, was, is));
+    return changes;
+}
+
 std::string reference_text() {
     std::string text =
         "# Every key of a job with its default; \"#key = value\" is a key at its default, "

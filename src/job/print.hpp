@@ -6,6 +6,7 @@
 #include "job/job.hpp"
 
 #include <string>
+#include <vector>
 
 namespace evener::job {
 
@@ -14,6 +15,10 @@ std::string print_job(Job const& job);
 
 /// The [plan] table alone, for `plan.toml`.
 std::string print_plan(Plan const& plan);
+
+/// What decides the numbers of a training, which its [model], [data], [train], [optimizer] and
+/// [precision] are: the keys whose values differ, as "train.batch_size 8 -> 4".
+std::vector<std::string> changed_values(Job const& before, Job const& now);
 
 /// inputs/reference.toml: every key with its meaning, its values and its default; a job as it
 /// stands.

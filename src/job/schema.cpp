@@ -232,7 +232,8 @@ constexpr Key<Job> checkpoint_keys[] = {
      "\"auto\": the newest whole checkpoint of the run folder, if any; \"never\"; or the "
      "path of a checkpoint"},
     {"verify_on_load", slot<&Job::checkpoint, &Checkpoint::verify_on_load>, {},
-     "Compare the checksums of everything that is read"},
+     "Compare all checksums of a checkpoint before it is loaded, and take an older one where it is "
+     "damaged; else they are compared while it loads, and damage ends the job"},
 };
 
 constexpr Key<Job> log_keys[] = {

@@ -50,6 +50,7 @@ void catch_signals() {
 void catch_stop_signals() {
     on_signal(SIGUSR1, want_stop, 0);
     on_signal(SIGTERM, want_stop_marked, SA_RESETHAND);
+    on_signal(SIGINT, want_stop, SA_RESETHAND);
 }
 
 void mark_termination_at(std::uint64_t* place) {

@@ -11,8 +11,8 @@ namespace evener::runtime {
 /// From now on SIGUSR2 asks for an exchange of the schedule instead of ending the process.
 void catch_signals();
 
-/// From now on SIGUSR1 and a first SIGTERM ask for saving and an early end. A second SIGTERM ends
-/// the process at once, as if none had ever been caught.
+/// From now on SIGUSR1, a first SIGTERM and a first SIGINT ask for saving and an early end. A second
+/// of the last two ends the process at once, as if none had ever been caught.
 void catch_stop_signals();
 
 /// Where the handler of SIGTERM writes "TERM    ", besides; null: nowhere.

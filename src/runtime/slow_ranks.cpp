@@ -74,15 +74,21 @@ std::string SlowRanks::compare(comm::Communicator const& world) {
         measured.push_back(rank.front());
     std::vector<int> const slow = slow_ranks(measured, prediction_);
     std::string text;
+    auto const now = std::chrono::steady_clock::now();
+    auto const named_lately = [&](int rank) {
+        auto const last = named_.find(rank);
+        return last != named_.end() && now - last->second < std::chrono::minutes{10};
+    };
     for (int const rank : slow)
-        if (!named_.contains(rank)) {
+        if (!slow_.contains(rank) && !named_lately(rank)) {
+            named_[rank] = now;
             auto const r = static_cast<std::size_t>(rank);
             text +=
                 fmt::format("{}rank {} ({}) computes for {:.3g} ms of a step, predicted {:.3g} ms",
                             text.empty() ? "" : "; ", rank, hosts_[r], 1e3 * measured[r].compute,
                             1e3 * prediction_.seconds[r]);
         }
-    named_ = {slow.begin(), slow.end()};
+    slow_ = {slow.begin(), slow.end()};
     if (text.empty())
         return {};
     return fmt::format(

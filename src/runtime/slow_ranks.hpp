@@ -7,6 +7,8 @@
 #include "comm/communicator.hpp"
 #include "program/timeline.hpp"
 
+#include <chrono>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -47,14 +49,15 @@ class SlowRanks {
     /// Whether all ranks have to call compare now.
     bool due() const { return seconds_.size() == steps; }
     /// Collective. The line that names ranks which have become slow since the last comparison, by
-    /// the median of the steps; else "".
+    /// the median of the steps; else "". One that comes and goes is named every ten minutes at most.
     std::string compare(comm::Communicator const& world);
 
   private:
     ComputePrediction prediction_;
     std::vector<std::string> hosts_;
     std::vector<RankSeconds> seconds_;
-    std::set<int> named_; ///< slow at the last comparison
+    std::set<int> slow_;                                         ///< at the last comparison
+    std::map<int, std::chrono::steady_clock::time_point> named_; ///< last
 };
 
 } // namespace evener::runtime

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <utility>
 
 namespace evener::runtime {
 
@@ -117,6 +118,7 @@ bool Status::map(std::string const& content) {
         return false;
     }
     mapped_ = {static_cast<std::uint64_t*>(memory), content.size() / word};
+    guard_ = io::MappingGuard{std::as_bytes(mapped_), PROT_READ | PROT_WRITE};
     line_ = mapped_.data() + places_.offsets[static_cast<std::size_t>(rank_)] / word;
     return true;
 }
@@ -124,6 +126,7 @@ bool Status::map(std::string const& content) {
 Status::~Status() {
     enter(std::uncaught_exceptions() > exceptions_ ? Phase::failed : Phase::end, step_);
     mark_termination_at(nullptr);
+    guard_ = {};
     if (!mapped_.empty())
         munmap(mapped_.data(), mapped_.size_bytes());
 }
@@ -137,6 +140,10 @@ void Status::enter(Phase phase, std::int64_t step) noexcept {
     std::copy(name.begin(), name.end(), text_.data() + Layout::phase);
     phase_.store(phase, std::memory_order_relaxed);
     publish();
+    if (guard_.lost() && !std::exchange(said_lost_, true))
+        core::log::root(core::log::Level::warn,
+                        "'{}' was cut short by somebody; it says nothing more until the next start",
+                        file_);
 }
 
 void Status::write(char const (&verb)[6], StatusWords const& words) noexcept {

@@ -2,10 +2,12 @@
 #pragma once
 
 // The rank's own line of `out/status`, in memory mapped from the file, so that the last word survives
-// however the process ends. Where a rank does not see the file, it keeps its line in memory alone.
+// however the process ends. Where a rank does not see the file, or somebody cuts it short, it keeps its
+// line in memory alone.
 // A change is some 20 stores: no system call, no allocation.
 
 #include "comm/mpi_session.hpp"
+#include "io/mapping_guard.hpp"
 #include "runtime/status_line.hpp"
 
 #include <atomic>
@@ -43,7 +45,7 @@ class Status {
     void beat(bool moved) noexcept;
 
     std::string const& file() const noexcept { return file_; }
-    bool sees_others() const noexcept { return sees_others_; }
+    bool sees_others() const noexcept { return sees_others_ && !guard_.lost(); }
     int rank() const noexcept { return rank_; }
     std::vector<int> const& nodes() const noexcept { return node_of_; }
     /// A line as it is now; only the own one where the rank does not see the others.
@@ -58,7 +60,9 @@ class Status {
     int rank_;
     std::vector<int> node_of_; ///< lowest rank of each rank's node
     StatusPlaces places_;
-    std::span<std::uint64_t> mapped_;   ///< the whole file
+    std::span<std::uint64_t> mapped_; ///< the whole file
+    io::MappingGuard guard_;
+    bool said_lost_ = false;
     std::vector<std::uint64_t> memory_; ///< the own line, without a file
     std::uint64_t* line_ = nullptr;     ///< the own one
     bool sees_others_ = false;

@@ -107,6 +107,10 @@ RunEnd Trainer::run() {
     enter(Phase::save);
     report(saver_.finish());
     reporter_.finish();
+    if (metrics_ && metrics_->unwritten() > 0)
+        core::log::root(core::log::Level::warn,
+                        "the last {} lines of metrics.jsonl could not be written and are lost",
+                        metrics_->unwritten());
     if (input_.state.step >= last)
         return RunEnd::finished;
     say_how_to_go_on(input_.state.step > first);
@@ -157,6 +161,11 @@ std::int64_t Trainer::requests() {
 }
 
 void Trainer::say_how_to_go_on(bool trained) {
+    if (!trained && time_limit_)
+        core::log::root(
+            core::log::Level::warn,
+            "no step was made before the time limit; where the same limit ends the next "
+            "start too, nothing will ever be trained: give it more time");
     core::log::root(core::log::Level::info,
                     "stopped early {} step {} of {}{}; the same command{} goes on from there",
                     trained ? "at" : "before", input_.state.step + (trained ? 0 : 1),
@@ -234,7 +243,7 @@ std::int64_t Trainer::step() {
     if (asks_for(scalars.requests, Request::exchange_schedule))
         exchange_schedule();
     if (metrics_)
-        metrics_->append(record);
+        write_metrics(record);
     if (slow_ranks_ && slow_ranks_->due())
         name_slow_ranks();
     if (input_.watchdog != nullptr)
@@ -242,6 +251,20 @@ std::int64_t Trainer::step() {
     if (time_limit_)
         time_limit_->note_step(seconds_since(begin) - validation_seconds_);
     return scalars.requests;
+}
+
+/// Training is worth more than its log: what cannot be written waits.
+void Trainer::write_metrics(io::MetricsRecord const& record) {
+    bool const waited = metrics_->unwritten() > 0;
+    std::string const failure = metrics_->append(record);
+    if (failure.empty() == !waited)
+        return;
+    reporter_.finish();
+    if (failure.empty())
+        core::log::root(core::log::Level::info, "metrics.jsonl is written again, with all lines");
+    else
+        core::log::root(core::log::Level::warn,
+                        "{}; training goes on, and the lines wait until there is room", failure);
 }
 
 void Trainer::exchange_schedule() {

@@ -75,6 +75,7 @@ class Trainer {
     void set_optimizer_scalars(double rate);
     /// False when the step was skipped.
     bool accept(StepScalars const& scalars);
+    void write_metrics(io::MetricsRecord const& record);
     void exchange_schedule();
     void name_slow_ranks();
     void save();

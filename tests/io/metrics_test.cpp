@@ -7,8 +7,11 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <cmath>
+#include <csignal>
 #include <fstream>
 #include <limits>
 
@@ -123,6 +126,36 @@ TEST_F(MetricsTest, DropsLinesThatAreNoRecord) {
     MetricsWriter writer{path_};
     EXPECT_EQ(writer.truncate_to_step(9), 3);
     EXPECT_EQ(steps(path_), (std::vector<std::int64_t>{1, 2}));
+}
+
+TEST_F(MetricsTest, KeepsWhatCannotBeWrittenForTheNextTime) {
+    MetricsWriter writer{path_};
+    EXPECT_EQ(writer.append(record(1)), "");
+    struct sigaction before {};
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    sigaction(SIGXFSZ, &ignore, &before);
+    rlimit limit{};
+    getrlimit(RLIMIT_FSIZE, &limit); // a limit on the file size stands for a full disk
+    rlimit const full{200, limit.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &full);
+    std::string const failure = writer.append(record(2));
+    std::string const again = writer.append(record(3));
+    setrlimit(RLIMIT_FSIZE, &limit);
+    sigaction(SIGXFSZ, &before, nullptr);
+    EXPECT_EQ(failure, "'" + path_ + "': cannot be written (File too large)");
+    EXPECT_EQ(again, failure);
+    EXPECT_EQ(writer.unwritten(), 2);
+    EXPECT_EQ(steps(path_), (std::vector<std::int64_t>{1})); // no part of a line
+    EXPECT_EQ(writer.append(record(4)), "");
+    EXPECT_EQ(writer.unwritten(), 0);
+    EXPECT_EQ(steps(path_), (std::vector<std::int64_t>{1, 2, 3, 4}));
+}
+
+TEST_F(MetricsTest, RefusesWhatIsNoRegularFile) {
+    ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+    support::expect_error_containing<core::IoError>([&] { MetricsWriter{path_}; },
+                                                    "is no regular file");
 }
 
 TEST_F(MetricsTest, NamesTheFileThatCannotBeOpened) {

@@ -106,13 +106,14 @@ TEST_F(Ending, OnASignalToOneRankEndsAllOfThem) {
 }
 
 TEST_F(Ending, OnOneTerminationSavesOnTwoDies) {
-    job::Job job = make_job("once");
-    auto const once = interrupted(job, "kill -TERM $job; wait $job", 1);
-    EXPECT_EQ(once.exit_code, resumable) << once.errors;
-    EXPECT_GT(saved_step("once"), 0);
+    for (std::string const signal : {"TERM", "INT"}) { // INT is Ctrl-C where there is no mpirun
+        auto const once = interrupted(make_job(signal), "kill -" + signal + " $job; wait $job", 1);
+        EXPECT_EQ(once.exit_code, resumable) << once.errors;
+        EXPECT_GT(saved_step(signal), 0);
+    }
 
     // Steps of many seconds: the first signal meets no step's end.
-    job = make_job("twice");
+    job::Job const job = make_job("twice");
     auto const twice = script(
         fmt::format("EVENER_RANDOM_DELAYS=1:3000000 {} & job=$!\n"
                     "for i in $(seq 600); do [ -s {}/schedule.csv ] && break; sleep 0.05; done\n"
