@@ -45,8 +45,9 @@ HostMemory host_memory(PlannedJob const& planned, Programs const& programs, core
 
 struct JobSession {
     /// `host_bytes`: of this rank. `status`: null where nobody asks. Throws on every rank:
-    /// core::ConfigError where MPI has too few tags for the plan's messages, core::AgreedError where
-    /// a node has less memory than its ranks need together, or one cannot get its own. Collective.
+    /// core::ConfigError where MPI has too few tags for the plan's messages, core::AgreedError
+    /// where a node has less memory than its ranks need together, or one cannot get its own.
+    /// Collective.
     JobSession(comm::MpiSession const& mpi, PlannedJob const& planned, Programs programs,
                std::int64_t host_bytes, runtime::Status* status);
 
