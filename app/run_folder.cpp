@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/run_folder.hpp"
 
+#include "checkpoints/store.hpp"
+
 #include "app/visibility.hpp"
 #include "app/watching.hpp"
 
@@ -13,6 +15,7 @@ std::optional<io::RunFolderLock> hold(comm::MpiSession const& mpi, std::string c
     together(mpi, mpi.rank() == 0, [&] {
         io::create_folder(path);
         lock.emplace(path);
+        checkpoints::require_places(path);
         print_last_words(path);
     });
     return lock;

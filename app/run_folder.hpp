@@ -24,8 +24,8 @@ struct RunTexts {
 
 struct RunFolder {
     /// Rank 0 makes the folder, locks it and warns where the last run in it ended without a word;
-    /// the others look whether they see it. Throws core::AgreedError where rank 0 cannot, or
-    /// another job holds it. Collective.
+    /// the others look whether they see it. Throws core::AgreedError where rank 0 cannot, another job
+    /// holds it, or no checkpoint could be saved in it. Collective.
     RunFolder(comm::MpiSession const& mpi, std::string const& path);
 
     /// job.toml, plan.toml and schedule.csv. Throws core::AgreedError. Collective.

@@ -99,6 +99,11 @@ bool is_folder(std::string const& path) {
     return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+bool is_there(std::string const& path) {
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) == 0;
+}
+
 std::vector<std::string> names_in(std::string const& folder) {
     std::vector<std::string> names;
     std::error_code error;

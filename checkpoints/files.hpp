@@ -32,6 +32,8 @@ Descriptor open_for_reading(std::string const& path);
 /// Size of a regular file; nothing if there is none.
 std::optional<std::int64_t> size_of(std::string const& path);
 bool is_folder(std::string const& path);
+/// Whether the name is taken, by whatever it is.
+bool is_there(std::string const& path);
 /// Names in a folder, sorted; empty if it does not exist.
 std::vector<std::string> names_in(std::string const& folder);
 

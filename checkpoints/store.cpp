@@ -4,6 +4,7 @@
 #include "checkpoints/files.hpp"
 #include "checkpoints/manifest.hpp"
 #include "checkpoints/model_view.hpp"
+#include "checkpoints/replaced.hpp"
 #include "checkpoints/verify.hpp"
 #include "core/error.hpp"
 
@@ -54,25 +55,35 @@ void recover(std::string const& out) {
         } else if (auto const step = step_of(name, replaced)) {
             if (files::is_folder(path_of(out, *step)))
                 files::remove_tree(path);
-            else
+            else if (!files::is_there(path_of(out, *step)))
                 files::rename(path, path_of(out, *step));
         }
     }
 }
 
-/// Puts `step-N.tmp` in the place of `step-N`. Between the two renames only `step-N.old` is there,
-/// which list() and recover() know.
-void move_into_place(std::string const& out, std::int64_t step, AtPoint const& at) {
+/// Puts `step-N.tmp` in the place of `step-N`. Between the two renames a checkpoint that is replaced is
+/// `step-N.old`, which list() and recover() know; what is none stays beside the new one.
+void move_into_place(std::string const& out, Manifest const& manifest, AtPoint const& at,
+                     Notice const& notice) {
+    std::int64_t const step = manifest.state.step;
     std::string const folder = path_of(out, step);
     std::string const old = path_of(out, step, replaced);
-    bool const replaces = files::is_folder(folder);
-    if (replaces) {
+    bool const replaces = files::is_there(folder);
+    bool const superseded = replaces && is_superseded(folder, manifest);
+    if (superseded) {
         files::rename(folder, old);
-        pass(at, SavePoint::commit_renames);
+    } else if (replaces) {
+        std::string const aside = move_aside(folder);
+        if (notice)
+            notice(fmt::format("'{}' was no checkpoint of this run at step {}, and stood in the "
+                               "way of one; it is '{}' now",
+                               folder, step, aside));
     }
+    if (replaces)
+        pass(at, SavePoint::commit_renames);
     files::rename(path_of(out, step, being_written), folder);
     files::sync_folder(out);
-    if (replaces)
+    if (superseded)
         files::remove_tree(old);
 }
 
@@ -140,11 +151,23 @@ std::string step_folder_name(std::int64_t step) {
     return fmt::format("{}{:08d}", prefix, step);
 }
 
+void require_places(std::string const& out) {
+    for (std::string_view const name : {"/latest", "/latest.tmp"}) {
+        std::string const path = fmt::format("{}{}", out, name);
+        bool const folder = files::is_folder(path);
+        if (folder || (files::is_there(path) && !files::size_of(path)))
+            throw core::IoError{path, fmt::format("{} (every save writes a file of this name) move "
+                                                  "it away or choose another 'out'",
+                                                  folder ? "is a folder" : "is no regular file")};
+    }
+}
+
 std::string begin(std::string const& out, std::int64_t step, std::int64_t bytes,
                   AtPoint const& at) {
     EVENER_EXPECT(step >= 0 && bytes >= 0);
     pass(at, SavePoint::begin_start);
     files::make_folders(out);
+    require_places(out);
     recover(out);
     if (std::int64_t const free = files::free_bytes(out); free < bytes)
         throw core::IoError{out, fmt::format("a checkpoint of {:.3f} GB does not fit (free: {:.3f} "
@@ -158,7 +181,8 @@ std::string begin(std::string const& out, std::int64_t step, std::int64_t bytes,
 }
 
 CheckpointInfo commit(std::string const& out, Description const& description,
-                      std::vector<WriterResult> const& writers, AtPoint const& at) {
+                      std::vector<WriterResult> const& writers, AtPoint const& at,
+                      Notice const& notice) {
     pass(at, SavePoint::commit_start);
     std::int64_t const step = description.state.step;
     std::string const folder = path_of(out, step, being_written);
@@ -183,7 +207,7 @@ CheckpointInfo commit(std::string const& out, Description const& description,
     files::sync_folder(folder);
     pass(at, SavePoint::commit_sealed);
 
-    move_into_place(out, step, at);
+    move_into_place(out, manifest, at, notice);
     pass(at, SavePoint::commit_moved);
     files::write_text(fmt::format("{}/latest", out), step_folder_name(step) + "\n");
     files::sync_folder(out);

@@ -39,11 +39,15 @@ struct CheckpointInfo {
 /// How much is looked at: the manifest and file sizes (milliseconds), or every byte.
 enum class Depth { sizes, hashes };
 
-/// Called with one line for each folder that looks like a checkpoint and is none.
+/// Called with one line for each thing that looks like a checkpoint and is none.
 using Notice = std::function<void(std::string const&)>;
 
 /// `step-00000120`
 std::string step_folder_name(std::int64_t step);
+
+/// Throws IoError where no save could end well: something that is no file has the name of one that
+/// every save writes. begin() asks too; whoever trains asks before the first step.
+void require_places(std::string const& out);
 
 /// Makes `out`/step-NNNNNNNN.tmp for the writers and returns its path. Removes what killed saves
 /// left. Throws IoError if the folder cannot be made or `bytes` (payload_bytes) exceed the free
@@ -52,10 +56,13 @@ std::string begin(std::string const& out, std::int64_t step, std::int64_t bytes,
                   AtPoint const& at = {});
 
 /// Writes the texts, model.h5 and last the manifest, then renames the folder into place, replacing
-/// one of the same step, and names it in `out`/latest. All of it synced to the disk. Throws
-/// CheckpointError if the slices do not tile the tensors or a data file is not as its writer said.
+/// a checkpoint of the same step, seed, data and model, and names it in `out`/latest. All of it synced
+/// to the disk. Whatever else is in its place is moved to `step-NNNNNNNN.replaced`, with a notice.
+/// Throws CheckpointError if the slices do not tile the tensors or a data file is not as its writer
+/// said.
 CheckpointInfo commit(std::string const& out, Description const& description,
-                      std::vector<WriterResult> const& writers, AtPoint const& at = {});
+                      std::vector<WriterResult> const& writers, AtPoint const& at = {},
+                      Notice const& notice = {});
 
 /// Reads the manifest of a checkpoint back from its place and looks at the sizes of its files. Throws
 /// CheckpointError unless all is as it was committed.

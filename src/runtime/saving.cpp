@@ -267,7 +267,9 @@ std::string Saver::commit(std::vector<std::string> const& results) {
             slices.insert(slices.end(), writer.slices.begin(), writer.slices.end());
         writers = {checkpoints::finish_shared_file(save.folder, std::move(slices))};
     }
-    checkpoints::confirm(checkpoints::commit(save.out, save.description, writers, save.at));
+    checkpoints::confirm(checkpoints::commit(
+        save.out, save.description, writers, save.at,
+        [](std::string const& line) { core::log::rank(core::log::Level::warn, "{}", line); }));
     try {
         checkpoints::prune(save.out, save.retention, save.at);
     } catch (core::Error const& error) { // the new one is safe; old ones only take space

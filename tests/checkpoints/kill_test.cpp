@@ -134,6 +134,29 @@ TEST(Kill, ReplacingLeavesTheOldOrTheNewOne) {
     EXPECT_EQ(found, (std::set<std::string>{" old", ".old old", " new"}));
 }
 
+TEST(Kill, NotesInThePlaceOfACheckpointAreNeverLost) {
+    std::set<std::string> found;
+    kill_everywhere(
+        [](std::string const& out) {
+            sample::save(out, 10, 1);
+            fs::create_directory(out + "/step-00000020");
+            sample::spill(out + "/step-00000020/notes", "mine");
+        },
+        [](std::string const& out) { sample::save(out, 20, 2); },
+        [&](std::string const& out) {
+            auto const newest = find_newest_valid(out, Depth::hashes);
+            ASSERT_TRUE(newest);
+            bool const aside = fs::exists(out + "/step-00000020.replaced/notes");
+            EXPECT_NE(aside, fs::exists(out + "/step-00000020/notes"));
+            found.insert((aside ? "aside " : "there ") +
+                         std::to_string(newest->manifest.state.step));
+            EXPECT_TRUE(verify(sample::save(out, 20, 3)).empty());
+            EXPECT_EQ(sample::slurp(out + "/step-00000020.replaced/notes"), "mine");
+            EXPECT_FALSE(fs::exists(out + "/step-00000020.replaced-2"));
+        });
+    EXPECT_EQ(found, (std::set<std::string>{"there 10", "aside 10", "aside 20"}));
+}
+
 TEST(Kill, PruneLeavesTheNewestAndNoHalves) {
     kill_everywhere(
         [](std::string const& out) {

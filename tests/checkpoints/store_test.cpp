@@ -12,6 +12,7 @@
 #include "sample.hpp"
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -88,6 +89,106 @@ TEST(Store, ReplacesACheckpointOfTheSameStep) {
     std::string const folder = sample::save(out.path(), 10, 2);
     sample::expect_values(folder, 2);
     EXPECT_FALSE(fs::exists(out / "step-00000010.old"));
+}
+
+/// A save of step 20 and what it says of things in its way.
+std::vector<std::string> notices_of_save(TemporaryFolder const& out, Description const& what) {
+    std::vector<std::string> notices;
+    std::string const folder = begin(out.path(), 20, 0);
+    commit(out.path(), what, sample::write_slices(folder, 2, 0, 1), {},
+           [&](std::string const& line) { notices.push_back(line); });
+    return notices;
+}
+
+/// Puts something that belongs to somebody in the place of step 20, and returns a name in it; empty:
+/// it is no folder.
+std::string plant(TemporaryFolder const& out, std::string const& what) {
+    fs::path const place = out / "step-00000020";
+    fs::remove_all(place);
+    Description other = sample::description(20);
+    if (what == "file") {
+        sample::spill(place, "mine");
+        return "";
+    }
+    if (what == "link") {
+        fs::create_symlink("nowhere", place);
+        return "";
+    }
+    if (what == "folder with notes") {
+        fs::create_directory(place);
+        sample::spill(place / "notes", "mine");
+        return "notes";
+    }
+    if (what == "renamed checkpoint") {
+        fs::rename(sample::save(out.path(), 10), place);
+        return "manifest.json";
+    }
+    if (what == "other seed")
+        ++other.state.seed;
+    else if (what == "other data")
+        other.state.data_fingerprint += "other";
+    else
+        other.model["hidden_size"] += "0";
+    commit(out.path(), other, sample::write_slices(begin(out.path(), 20, 0), 1, 0, 1));
+    return "manifest.json";
+}
+
+TEST(Store, MovesAsideWhatIsNoCheckpointOfItsStep) {
+    TemporaryFolder const out;
+    fs::path const place = out / "step-00000020";
+    std::vector<std::string> asides;
+    for (std::string const what : {"file", "folder with notes", "link", "renamed checkpoint",
+                                   "other seed", "other data", "other model"}) {
+        SCOPED_TRACE(what);
+        std::string const kept = plant(out, what);
+        std::size_t const number = asides.size() + 1;
+        asides.push_back(place.string() + ".replaced" +
+                         (number == 1 ? "" : "-" + std::to_string(number)));
+        EXPECT_EQ(notices_of_save(out, sample::description(20)),
+                  std::vector<std::string>{
+                      "'" + place.string() +
+                      "' was no checkpoint of this run at step 20, and stood in the way of one; it "
+                      "is '" +
+                      asides.back() + "' now"});
+        sample::expect_values(place, 2);
+        std::string const path = asides.back() + (kept.empty() ? "" : "/" + kept);
+        EXPECT_TRUE(fs::exists(fs::symlink_status(path))) << path;
+        EXPECT_FALSE(fs::exists(out / "step-00000020.old"));
+    }
+    prune(out.path(), {1});
+    for (std::string const& aside : asides)
+        EXPECT_TRUE(fs::exists(fs::symlink_status(aside))) << aside;
+    EXPECT_EQ(steps(list(out.path(), Depth::hashes)), Steps{20});
+}
+
+TEST(Store, ReplacesWhatHoldsNothingOfItsOwnWithoutAWord) {
+    TemporaryFolder const out;
+    fs::create_directory(out / "step-00000020");
+    EXPECT_TRUE(notices_of_save(out, sample::description(20)).empty());
+    EXPECT_TRUE(notices_of_save(out, sample::description(20)).empty());
+    EXPECT_FALSE(fs::exists(out / "step-00000020.replaced"));
+}
+
+TEST(Store, NothingButAFileMayHaveTheNameOfLatest) {
+    for (std::string const name : {"latest", "latest.tmp"}) {
+        TemporaryFolder const out;
+        require_places(out.path());
+        require_places(out / "nowhere");
+        sample::spill(out / name, "step-00000010");
+        require_places(out.path());
+        fs::remove(out / name);
+        fs::create_directory(out / name);
+        std::string const path = (out / name).string();
+        expect_error<core::IoError>([&] { require_places(out.path()); },
+                                    "'" + path +
+                                        "': is a folder (every save writes a file of this name) "
+                                        "move it away or choose another 'out'");
+        expect_error_containing<core::IoError>([&] { begin(out.path(), 1, 0); }, "is a folder");
+        fs::remove(path);
+        ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+        expect_error_containing<core::IoError>([&] { require_places(out.path()); },
+                                               "'" + path + "': is no regular file");
+    }
 }
 
 TEST(Store, BringsBackWhatWasBeingReplaced) {

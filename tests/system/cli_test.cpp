@@ -244,6 +244,32 @@ TEST_F(CommandLine, InspectsARunOfBadCheckpoints) {
     EXPECT_TRUE(has(harmed.output, "model.h5: the file is missing")) << harmed.output;
 }
 
+TEST_F(CommandLine, ThingsInTheWayOfASaveAreRefusedAtTheStartOrMovedAside) {
+    job::Job job = trained(2);
+    job.train.steps = 6;
+    std::filesystem::path const run = job.run.out;
+    std::filesystem::rename(run / "latest", run / "mine");
+    std::filesystem::create_directory(run / "latest");
+    auto const refused = train(job);
+    EXPECT_EQ(refused.exit_code, 5);
+    EXPECT_TRUE(has(refused.errors, "latest': is a folder (every save writes a file"))
+        << refused.errors;
+    EXPECT_FALSE(has(refused.errors, "step 3")) << refused.errors;
+    std::filesystem::remove(run / "latest");
+    write("run/step-00000004", "a file");
+    write("run/step-00000006", "another");
+    auto const result = train(job);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    for (std::int64_t const step : {4, 6}) {
+        std::string const path = step_folder(run, step);
+        EXPECT_TRUE(has(result.errors, "'" + path + "': it is a file (a checkpoint is"))
+            << result.errors;
+        EXPECT_TRUE(has(result.errors, "it is '" + path + ".replaced' now")) << result.errors;
+        EXPECT_TRUE(std::filesystem::is_regular_file(path + ".replaced"));
+    }
+    EXPECT_EQ(checkpoints::list(run, checkpoints::Depth::hashes).front().manifest.state.step, 6);
+}
+
 TEST_F(CommandLine, StopsWhenTheLossIsNotFiniteAndWritesNothingBad) {
     job::Job job = trained(2);
     job.train.steps = 60;
