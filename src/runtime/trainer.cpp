@@ -190,15 +190,13 @@ void Trainer::set_optimizer_scalars(double rate) {
     state.decayed = scalars;
 }
 
-std::int64_t Trainer::step() {
-    auto const begin = Clock::now();
-    validation_seconds_ = 0;
+/// Sets what the pass reads of the step.
+void Trainer::prepare_step(double rate) {
     if (tokens_of_step_ == 0)
         throw core::AgreedError{core::ExitCode::bad_input,
                                 fmt::format("no target of step {} counts (all are masked by "
                                             "'data.ignore_token'); check the data",
                                             input_.state.step + 1)};
-    double const rate = learning_rate(input_.job.optimizer, input_.state.step);
     StepState& state = session_.state();
     state.step = input_.state.step;
     state.loss_scale = 1.0f / static_cast<float>(tokens_of_step_);
@@ -206,11 +204,18 @@ std::int64_t Trainer::step() {
     state.skip_nonfinite = input_.job.train.on_nonfinite != job::OnNonfinite::report;
     state.requests = requests();
     set_optimizer_scalars(rate);
+}
+
+std::int64_t Trainer::step() {
+    auto const begin = Clock::now();
+    validation_seconds_ = 0;
+    double const rate = learning_rate(input_.job.optimizer, input_.state.step);
+    prepare_step(rate);
     enter(Phase::step);
     session_.run_train(input_.tokens);
     if (input_.status != nullptr)
-        input_.status->enter(Phase::between, state.step + 1);
-    StepScalars const scalars = state.scalars;
+        input_.status->enter(Phase::between, input_.state.step + 1);
+    StepScalars const scalars = session_.state().scalars;
     double const seconds = seconds_since(begin);
     if (slow_ranks_)
         slow_ranks_->note(session_.compute_seconds(), seconds);
@@ -226,14 +231,7 @@ std::int64_t Trainer::step() {
     input_.state.tokens_consumed += scalars.tokens;
     tokens_of_step_ = scalars.next_tokens;
 
-    io::MetricsRecord record;
-    record.step = input_.state.step;
-    record.loss = scalars.loss_sum / static_cast<double>(scalars.tokens);
-    record.grad_norm = std::sqrt(scalars.squared_gradient_norm);
-    record.lr = rate;
-    record.tokens = input_.state.tokens_consumed;
-    record.tokens_per_second = static_cast<double>(scalars.tokens) / seconds;
-    record.step_seconds = seconds;
+    io::MetricsRecord record = record_of(scalars, rate, seconds);
     if (validates(record.step)) {
         enter(Phase::validate);
         record.val_loss = validate();
@@ -251,6 +249,20 @@ std::int64_t Trainer::step() {
     if (time_limit_)
         time_limit_->note_step(seconds_since(begin) - validation_seconds_);
     return scalars.requests;
+}
+
+/// Of the step that has just ended.
+io::MetricsRecord Trainer::record_of(StepScalars const& scalars, double rate,
+                                     double seconds) const {
+    io::MetricsRecord record;
+    record.step = input_.state.step;
+    record.loss = scalars.loss_sum / static_cast<double>(scalars.tokens);
+    record.grad_norm = std::sqrt(scalars.squared_gradient_norm);
+    record.lr = rate;
+    record.tokens = input_.state.tokens_consumed;
+    record.tokens_per_second = static_cast<double>(scalars.tokens) / seconds;
+    record.step_seconds = seconds;
+    return record;
 }
 
 /// Training is worth more than its log: what cannot be written waits.

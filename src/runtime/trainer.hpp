@@ -75,6 +75,8 @@ class Trainer {
     void set_optimizer_scalars(double rate);
     /// False when the step was skipped.
     bool accept(StepScalars const& scalars);
+    void prepare_step(double rate);
+    io::MetricsRecord record_of(StepScalars const& scalars, double rate, double seconds) const;
     void write_metrics(io::MetricsRecord const& record);
     void exchange_schedule();
     void name_slow_ranks();
