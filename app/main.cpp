@@ -8,7 +8,9 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 
 namespace {
@@ -20,6 +22,13 @@ using Command = std::function<ExitCode()>;
 
 constexpr int most_ranks = 4096; // that this version has any hope to plan for
 
+/// For CLI::Range lets NaN pass.
+std::string finite(std::string const& text) {
+    return std::isfinite(std::strtod(text.c_str(), nullptr))
+               ? ""
+               : fmt::format("'{}' is no finite number", text);
+}
+
 void add_prepare(CLI::App& cli, app::PrepareOptions& options, Command& command) {
     CLI::App* const sub =
         cli.add_subcommand("prepare", "Make token files from text (bytes as tokens)");
@@ -27,7 +36,8 @@ void add_prepare(CLI::App& cli, app::PrepareOptions& options, Command& command) 
         ->required();
     sub->add_option("--output", options.output, "Folder for train.bin and val.bin")->required();
     sub->add_option("--validation-fraction", options.validation_fraction,
-                    "Last part of the text to hold out (default 0.05)");
+                    "Last part of the text to hold out (default 0.05)")
+        ->check(finite);
     sub->add_flag("--ngrams", options.ngrams,
                   "Print the losses of 3-gram and 6-gram tables on the held-out part");
     sub->callback([&] { command = [&] { return app::prepare(options); }; });
@@ -102,7 +112,8 @@ void add_sample(CLI::App& cli, app::SampleOptions& options, Command& command) {
         ->delimiter(',');
     sub->add_option("--bytes,--tokens", options.count, "How many tokens to generate (default 500)");
     sub->add_option("--temperature", options.temperature,
-                    "Divides the logits; 0 = always the likeliest (default 0.8)");
+                    "Divides the logits; 0 = always the likeliest (default 0.8)")
+        ->check(finite);
     sub->add_option("--seed", options.seed, "Of the random choice (default 1)");
     sub->callback([&] { command = [&] { return app::sample(options); }; });
 }
@@ -124,6 +135,7 @@ void add_exchange(CLI::App& cli, app::ExportOptions& to, app::ImportOptions& fro
     out->add_option("--type", to.type, "float32 (default, exact) or bfloat16 (rounded)")
         ->check(CLI::IsMember({"float32", "bfloat16"}));
     out->add_option("--file-gib", to.file_gib, "Largest size of a file in GiB (default 5)")
+        ->check(finite)
         ->check(CLI::Range(0.001, 1e6));
     out->callback([&] { command = [&] { return app::export_run(to); }; });
 

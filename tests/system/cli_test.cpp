@@ -270,6 +270,23 @@ TEST_F(CommandLine, ThingsInTheWayOfASaveAreRefusedAtTheStartOrMovedAside) {
     EXPECT_EQ(checkpoints::list(run, checkpoints::Depth::hashes).front().manifest.state.step, 6);
 }
 
+TEST_F(CommandLine, RefusesNumbersThatAreNotFinite) {
+    std::vector<std::vector<std::string>> const commands{
+        {"prepare", "text.txt", "--output", "made", "--validation-fraction"},
+        {"sample", "run", "--prompt", "x", "--temperature"},
+        {"export", "run", "--output", "made", "--file-gib"}};
+    for (std::vector<std::string> command : commands)
+        for (std::string const number : {"nan", "inf", "1e999"}) {
+            std::vector<std::string> words = command;
+            words.push_back(number);
+            auto const result = evener(words);
+            EXPECT_EQ(result.exit_code, 2) << words.back();
+            EXPECT_TRUE(
+                has(result.errors, command.back() + ": '" + number + "' is no finite number"))
+                << result.errors;
+        }
+}
+
 TEST_F(CommandLine, StopsWhenTheLossIsNotFiniteAndWritesNothingBad) {
     job::Job job = trained(2);
     job.train.steps = 60;
