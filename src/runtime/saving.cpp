@@ -256,7 +256,7 @@ checkpoints::WriterResult Saver::write_shared_file(std::atomic<bool> const& unwa
 
 /// In the background of rank 0. Returns a warning or nothing.
 std::string Saver::commit(std::vector<std::string> const& results) {
-    Save const& save = *save_;
+    Save& save = *save_;
     std::vector<checkpoints::WriterResult> writers;
     for (Writer const& writer : writers_)
         writers.push_back(
@@ -271,7 +271,7 @@ std::string Saver::commit(std::vector<std::string> const& results) {
         save.out, save.description, writers, save.at,
         [](std::string const& line) { core::log::rank(core::log::Level::warn, "{}", line); }));
     try {
-        checkpoints::prune(save.out, save.retention, save.at);
+        save.deleted = checkpoints::prune(save.out, save.retention, save.at);
     } catch (core::Error const& error) { // the new one is safe; old ones only take space
         return error.what();
     }
@@ -317,7 +317,8 @@ std::optional<SavedCheckpoint> Saver::next_phase() {
     std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - save.begin;
     std::int64_t const step = save.description.state.step;
     SavedCheckpoint const saved{fmt::format("{}/{}", save.out, checkpoints::step_folder_name(step)),
-                                step, seconds.count(), seconds.count() - blocked_seconds_};
+                                step, seconds.count(), seconds.count() - blocked_seconds_,
+                                save.deleted};
     save_.reset();
     return saved;
 }

@@ -27,8 +27,9 @@ namespace evener::runtime {
 struct SavedCheckpoint {
     std::string folder;
     std::int64_t step = 0;
-    double seconds = 0;        ///< from the step boundary to the commit's agreement
-    double beside_seconds = 0; ///< of these, not taken from the training
+    double seconds = 0;                    ///< from the step boundary to the commit's agreement
+    double beside_seconds = 0;             ///< of these, not taken from the training
+    std::vector<std::string> deleted = {}; ///< folders of old checkpoints; known on rank 0
 };
 
 /// Data files: one per writer, or one that all of them fill.
@@ -84,7 +85,8 @@ class Saver {
         /// In a shared file, of the slices of this writer.
         std::vector<checkpoints::SliceRecord> places = {};
         std::chrono::steady_clock::time_point begin;
-        bool committing = false; ///< else: writing
+        bool committing = false;               ///< else: writing
+        std::vector<std::string> deleted = {}; ///< by the thread that commits
     };
 
     bool writes() const { return writer_->rank == world_.rank(); }

@@ -365,6 +365,9 @@ void Trainer::report(std::optional<SavedCheckpoint> const& saved) {
     core::log::root(core::log::Level::info,
                     "saved {} in {:.2f} s ({:.2f} s of them beside training)", saved->folder,
                     saved->seconds, saved->beside_seconds);
+    if (!saved->deleted.empty())
+        core::log::root(core::log::Level::info, "deleted {} ('checkpoint.keep' is {})",
+                        fmt::join(saved->deleted, ", "), input_.job.checkpoint.keep);
 }
 
 checkpoints::Description Trainer::description(checkpoints::TrainingState const& state) const {

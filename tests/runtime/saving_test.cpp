@@ -46,7 +46,12 @@ TEST_F(Saving, KeepsWhatItWasToldToKeep) {
     Saver saver{{world_, mpi_.node()}, *session_, state_kinds(true)};
     for (int i = 0; i < 5; ++i) {
         step();
-        saver.save(out_, description(), {.newest = 1, .every = 2});
+        SavedCheckpoint const saved = saver.save(out_, description(), {.newest = 1, .every = 2});
+        // All that are even stay, and 1 and 3 while they are the newest.
+        std::vector<std::string> gone;
+        if (world_.rank() == 0 && (i == 1 || i == 3))
+            gone.push_back(out_ + "/" + checkpoints::step_folder_name(i));
+        EXPECT_EQ(saved.deleted, gone);
     }
     std::vector<std::int64_t> steps;
     for (checkpoints::CheckpointInfo const& info :

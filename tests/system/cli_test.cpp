@@ -270,6 +270,18 @@ TEST_F(CommandLine, ThingsInTheWayOfASaveAreRefusedAtTheStartOrMovedAside) {
     EXPECT_EQ(checkpoints::list(run, checkpoints::Depth::hashes).front().manifest.state.step, 6);
 }
 
+TEST_F(CommandLine, SaysWhichOldCheckpointsWereDeleted) {
+    job::Job job = trained(2);
+    job.train.steps = 5;
+    job.checkpoint.keep = 1;
+    auto const result = train(job);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    for (std::int64_t const step : {2, 4})
+        EXPECT_TRUE(has(result.errors, fmt::format("r00 info  deleted {} ('checkpoint.keep' is 1)",
+                                                   step_folder(job.run.out, step).string())))
+            << result.errors;
+}
+
 TEST_F(CommandLine, RefusesNumbersThatAreNotFinite) {
     std::vector<std::vector<std::string>> const commands{
         {"prepare", "text.txt", "--output", "made", "--validation-fraction"},
