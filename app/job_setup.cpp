@@ -2,6 +2,7 @@
 #include "app/job_setup.hpp"
 
 #include "core/log.hpp"
+#include "core/size_text.hpp"
 #include "device/arena.hpp"
 #include "io/files.hpp"
 #include "job/parse.hpp"
@@ -181,11 +182,10 @@ void require_node_memory(comm::MpiSession const& mpi, std::int64_t bytes) {
         if (available >= 0 && needed > available)
             throw core::DeviceError{
                 0, false,
-                fmt::format("the ranks of host '{}' need {:.0f} MB together (it has {:.0f} MB "
+                fmt::format("the ranks of host '{}' need {} together (it has {} "
                             "available); use more nodes, a smaller microbatch or a smaller model",
                             mpi.hosts()[static_cast<std::size_t>(mpi.rank())],
-                            static_cast<double>(needed) / 1e6,
-                            static_cast<double>(available) / 1e6)};
+                            core::size_text(needed), core::size_text(available))};
     });
     mpi.world().barrier();
 }

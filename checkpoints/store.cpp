@@ -7,6 +7,7 @@
 #include "checkpoints/replaced.hpp"
 #include "checkpoints/verify.hpp"
 #include "core/error.hpp"
+#include "core/size_text.hpp"
 
 #include <fmt/format.h>
 
@@ -170,10 +171,10 @@ std::string begin(std::string const& out, std::int64_t step, std::int64_t bytes,
     require_places(out);
     recover(out);
     if (std::int64_t const free = files::free_bytes(out); free < bytes)
-        throw core::IoError{out, fmt::format("a checkpoint of {:.3f} GB does not fit (free: {:.3f} "
-                                             "GB) free some space or choose another 'out'",
-                                             1e-9 * static_cast<double>(bytes),
-                                             1e-9 * static_cast<double>(free))};
+        throw core::IoError{
+            out, fmt::format("a checkpoint of {} does not fit (free: {}) free some space "
+                             "or choose another 'out'",
+                             core::size_text(bytes), core::size_text(free))};
     std::string folder = path_of(out, step, being_written);
     files::make_folder(folder);
     pass(at, SavePoint::begin_folder);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/arena.hpp"
 
+#include "core/size_text.hpp"
+
 #include <fmt/format.h>
 #include <sys/mman.h>
 
@@ -19,17 +21,13 @@ constexpr std::int64_t huge_page_bytes = std::int64_t{2} << 20;
 
 constexpr char const* remedy = "use more ranks or nodes, a smaller microbatch or a smaller model";
 
-double mebibytes(std::int64_t bytes) {
-    return static_cast<double>(bytes) / (1 << 20);
-}
-
 void check_available(std::int64_t bytes) {
     std::int64_t const available = available_memory_bytes();
     if (available >= 0 && bytes > available)
         throw core::DeviceError{
             ENOMEM, false,
-            fmt::format("this rank's arena takes {:.1f} MiB (the node has {:.1f} MiB available) {}",
-                        mebibytes(bytes), mebibytes(available), remedy)};
+            fmt::format("this rank's arena takes {} (the node has {} available) {}",
+                        core::size_text(bytes), core::size_text(available), remedy)};
 }
 
 void touch(std::byte* base, std::int64_t bytes, int threads) {
@@ -90,8 +88,8 @@ void Arena::map(ArenaOptions const& options) {
                                PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapping == MAP_FAILED)
         throw core::DeviceError{errno, false,
-                                fmt::format("an arena of {:.1f} MiB cannot be allocated ({}) {}",
-                                            mebibytes(bytes), std::strerror(errno), remedy)};
+                                fmt::format("an arena of {} cannot be allocated ({}) {}",
+                                            core::size_text(bytes), std::strerror(errno), remedy)};
     mapping_ = static_cast<std::byte*>(mapping);
     mapping_bytes_ = mapping_bytes;
     auto const address = reinterpret_cast<std::uintptr_t>(mapping);

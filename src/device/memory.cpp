@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/memory.hpp"
 
+#include "core/size_text.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,10 +20,6 @@ constexpr std::int64_t alignment = 256;
 
 /// Bytes of the pinned block through which ordinary memory is copied.
 constexpr std::int64_t bounce_bytes = std::int64_t{16} << 20;
-
-double mebibytes(std::int64_t bytes) {
-    return static_cast<double>(bytes) / (1 << 20);
-}
 
 /// Calls `copy(to, from, pinned block, bytes)` for parts that fit the block, which is allocated where
 /// none is given; copies at once where the device uses the process's memory.
@@ -58,9 +56,9 @@ Allocation Allocation::on_device(Device const& device, std::int64_t bytes) {
     if (bytes > left)
         throw core::DeviceError{
             0, false,
-            fmt::format("{:.1f} MiB are needed on device '{}' (it has {:.1f} MiB free) use more "
+            fmt::format("{} are needed on device '{}' (it has {} free) use more "
                         "ranks, a smaller microbatch or a smaller model",
-                        mebibytes(bytes), device.description(), mebibytes(left))};
+                        core::size_text(bytes), device.description(), core::size_text(left))};
     kernels::Reason reason;
     void* data = nullptr;
     device.require(device.table_.memory->allocate(device.device_, bytes, &data, &reason), reason,
@@ -88,7 +86,7 @@ Allocation Allocation::shared(Device const& device, std::int64_t bytes) {
                                   static_cast<std::size_t>(core::round_up(bytes, alignment)));
         if (data == nullptr)
             throw core::DeviceError{
-                0, false, fmt::format("{:.1f} MiB of memory are not there", mebibytes(bytes))};
+                0, false, fmt::format("{} of memory are not there", core::size_text(bytes))};
         result.kind_ = Kind::host;
     }
     result.device_ = &device;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/time_limit.hpp"
 
+#include "core/size_text.hpp"
 #include "job/duration.hpp"
 
 #include <fmt/format.h>
@@ -114,9 +115,8 @@ std::optional<std::string> TimeLimit::last_step(StepsAhead const& ahead,
     double const margin = 1 + 0.25 * (step + save); // seconds, also to end MPI
     if (left > needed + margin)
         return std::nullopt;
-    std::string const how = saves_.empty() ? fmt::format(" (estimated from {:.3g} MB)",
-                                                         static_cast<double>(state_bytes_) / 1e6)
-                                           : "";
+    std::string const how =
+        saves_.empty() ? fmt::format(" (estimated from {})", core::size_text(state_bytes_)) : "";
     return fmt::format("time limit in {:.3g} s, a step takes {:.3g} s and a save {:.3g} s{}: "
                        "saving and stopping at step {}",
                        left, step, save, how, ahead.step);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/size_text.hpp"
 #include "schedule/draw_parts.hpp"
 
 #include <fmt/format.h>
@@ -242,7 +243,7 @@ void draw_figures(Svg& svg, Axis const& axis, Measured const& measured, double t
     for (RankUsage const& rank : measured.usage.ranks) {
         std::string const values[] = {percent_text(rank.busy_seconds, measured.usage.seconds),
                                       percent_text(rank.exposed_seconds, measured.usage.seconds),
-                                      bytes_text(static_cast<double>(rank.peak_bytes))};
+                                      core::size_text(static_cast<double>(rank.peak_bytes), 3)};
         for (std::size_t c = 0; c < 3; ++c)
             svg.text(layout.plot_end + columns[c], y, values[c],
                      {size, "#222222", Anchor::end, false});

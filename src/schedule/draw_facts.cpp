@@ -114,17 +114,6 @@ std::string time_text(double seconds) {
     return fmt::format("{} {}", three_digits(seconds * unit.per_second), unit.name);
 }
 
-std::string bytes_text(double bytes) {
-    static constexpr std::string_view units[] = {"B", "kB", "MB", "GB", "TB"};
-    std::size_t unit = 0;
-    while (bytes >= 999.5 && unit + 1 < std::size(units)) {
-        bytes /= 1000;
-        ++unit;
-    }
-    return unit == 0 ? fmt::format("{:.0f} B", bytes)
-                     : fmt::format("{} {}", three_digits(bytes), units[unit]);
-}
-
 std::string percent_text(double part, double whole) {
     if (whole == 0 || part == 0)
         return "0 %";

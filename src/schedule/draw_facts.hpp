@@ -62,9 +62,8 @@ struct TimeUnit {
 /// The unit in which `seconds` reads best: s, ms, µs or ns.
 TimeUnit time_unit(double seconds);
 
-/// Three significant digits and a unit: `61.2 ms`, `1.25 GB`.
+/// Three significant digits and a unit: `61.2 ms`.
 std::string time_text(double seconds);
-std::string bytes_text(double bytes);
 /// `12.3 %`; of nothing: `0 %`.
 std::string percent_text(double part, double whole);
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/size_text.hpp"
 #include "schedule/draw_parts.hpp"
 
 #include <fmt/format.h>
@@ -106,8 +107,10 @@ double draw_separate(Svg& svg, Axis const& axis, program::ProgramSet const& set,
         svg.text(layout.plot_begin - 6, bottom - height / 2 + 4, fmt::format("rank {}", r),
                  {11, quiet_text, Anchor::end, false});
         svg.text(layout.plot_end + 10, bottom - height / 2 - 1,
-                 "peak " + bytes_text(curves.peaks[r]), {10, "#222222", Anchor::start, false});
-        svg.text(layout.plot_end + 10, bottom - height / 2 + 11, "arena " + bytes_text(arena),
+                 "peak " + core::size_text(curves.peaks[r], 3),
+                 {10, "#222222", Anchor::start, false});
+        svg.text(layout.plot_end + 10, bottom - height / 2 + 11,
+                 "arena " + core::size_text(arena, 3),
                  {10, arena_line.stroke, Anchor::start, false});
         y = bottom + 9;
     }
@@ -136,8 +139,8 @@ double draw_together(Svg& svg, Axis const& axis, Curves const& curves, double y)
     svg.line(layout.plot_begin, bottom, layout.plot_end, bottom, {"#aaaaaa", 0.8, {}});
     svg.line(layout.plot_begin, y, layout.plot_end, y, arena_line);
     for (double const part : {0.0, 0.5, 1.0})
-        svg.text(layout.plot_begin - 6, bottom - part * height + 4, bytes_text(part * curves.arena),
-                 {10, quiet_text, Anchor::end, false});
+        svg.text(layout.plot_begin - 6, bottom - part * height + 4,
+                 core::size_text(part * curves.arena, 3), {10, quiet_text, Anchor::end, false});
     svg.text(layout.plot_end + 10, y + 4, "largest arena",
              {10, arena_line.stroke, Anchor::start, false});
     if (every > 1)
@@ -148,7 +151,7 @@ double draw_together(Svg& svg, Axis const& axis, Curves const& curves, double y)
         double const at = y + 30 + 16 * static_cast<double>(step);
         svg.line(layout.plot_end + 10, at, layout.plot_end + 28, at, {colour(r), 2.5, {}});
         svg.text(layout.plot_end + 34, at + 4,
-                 fmt::format("rank {}: {}", r, bytes_text(curves.peaks[r])),
+                 fmt::format("rank {}: {}", r, core::size_text(curves.peaks[r], 3)),
                  {10, "#222222", Anchor::start, false});
     }
     return bottom;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedule/usage.hpp"
 
+#include "core/size_text.hpp"
 #include "schedule/draw_facts.hpp"
 
 #include <fmt/format.h>
@@ -223,9 +224,9 @@ std::string to_string(Usage const& usage) {
         text += fmt::format(", fetches {} behind computations",
                             percent_text(sum.hidden_fetch_seconds, sum.fetch_seconds));
     if (!usage.ranks.empty())
-        text +=
-            fmt::format(", peak {} on rank {}",
-                        bytes_text(static_cast<double>(usage.ranks[fullest].peak_bytes)), fullest);
+        text += fmt::format(
+            ", peak {} on rank {}",
+            core::size_text(static_cast<double>(usage.ranks[fullest].peak_bytes), 3), fullest);
     return text;
 }
 

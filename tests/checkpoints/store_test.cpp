@@ -291,7 +291,7 @@ TEST(Store, RefusesBeforeWritingWhatDoesNotFit) {
     TemporaryFolder const out;
     expect_error_containing<core::IoError>(
         [&] { begin(out.path(), 1, std::numeric_limits<std::int64_t>::max()); },
-        "a checkpoint of 9223372036.855 GB does not fit (free: ");
+        "a checkpoint of 9223372.0 TB does not fit (free: ");
     EXPECT_TRUE(fs::is_empty(out.path()));
 }
 

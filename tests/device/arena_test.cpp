@@ -46,10 +46,10 @@ TEST(Arena, OfNothingIsAllowed) {
 
 TEST(Arena, ThatTheNodeCannotHoldIsRefusedWithNumbersAndRemedy) {
     support::expect_error_containing<core::DeviceError>([] { Arena(std::int64_t{1} << 50); },
-                                                        "this rank's arena takes 1073741824.0 MiB");
+                                                        "this rank's arena takes 1125.9 TB");
     support::expect_error_containing<core::DeviceError>(
         [] { Arena(std::int64_t{1} << 50); },
-        "MiB available) use more ranks or nodes, a smaller microbatch or a smaller model");
+        " available) use more ranks or nodes, a smaller microbatch or a smaller model");
 }
 
 /// A root with files of its own.

@@ -94,7 +94,7 @@ class Limit : public testing::Test {
 TEST_F(Limit, LeavesTimeForAnEstimatedSave) {
     EXPECT_FALSE(last(6.01));
     EXPECT_TRUE(last(5.99));
-    EXPECT_NE(words_.find("a save 4 s (estimated from 600 MB)"), std::string::npos) << words_;
+    EXPECT_NE(words_.find("a save 4 s (estimated from 600.0 MB)"), std::string::npos) << words_;
 }
 
 // Two steps of 10 s, a save of 6 s, a margin of 5 s.
