@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 
 namespace evener::runtime {
 
@@ -47,6 +48,20 @@ std::string_view next_part(std::string_view& rest) {
     return part;
 }
 
+/// By world rank, ascending.
+std::vector<int> ranks_that_pass(checkpoints::SavePoint point, SavePassers const& passers) {
+    using enum checkpoints::SavePoint;
+    if (point == write_flush && passers.one_file)
+        return {};
+    if (point >= write_start && point <= write_verified)
+        return passers.writers;
+    if (point != snapshot_start && point != snapshot_copied && point != results_start)
+        return {passers.writers.front()};
+    std::vector<int> all(static_cast<std::size_t>(passers.ranks));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+}
+
 } // namespace
 
 SaveFault parse_save_fault(std::string_view text) {
@@ -79,6 +94,21 @@ std::optional<SaveFault> save_fault_from_environment() {
     if (text == nullptr)
         return std::nullopt;
     return parse_save_fault(text);
+}
+
+void require_passed(SaveFault const& fault, SavePassers const& passers) {
+    std::vector<int> const ranks = ranks_that_pass(fault.point, passers);
+    std::string_view const name =
+        checkpoints::save_point_names[static_cast<std::size_t>(fault.point)];
+    if (ranks.empty())
+        throw core::ConfigError{fmt::format("{} names save.{} (no rank passes it where all writers "
+                                            "fill one file) name another point",
+                                            variable, name)};
+    if (fault.rank && !std::ranges::binary_search(ranks, *fault.rank))
+        throw core::ConfigError{fmt::format(
+            "{} names rank {} (save.{} is passed by rank{} {} alone) "
+            "name one that passes it, or none",
+            variable, *fault.rank, name, ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "))};
 }
 
 checkpoints::AtPoint drill(std::optional<SaveFault> const& fault, int rank, std::int64_t step) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace evener::runtime {
 
@@ -25,6 +26,17 @@ SaveFault parse_save_fault(std::string_view text);
 
 /// What EVENER_FAULT says; nothing where it is not set.
 std::optional<SaveFault> save_fault_from_environment();
+
+/// Of a job's saves, what decides which rank passes which point.
+struct SavePassers {
+    std::vector<int> writers; ///< world ranks; the lowest commits
+    int ranks = 0;            ///< of the world
+    bool one_file = false;    ///< that all writers fill
+};
+
+/// Throws core::ConfigError where the fault's point is passed by no rank, or never by the one that it
+/// names: a drill that kills nobody would look like one that was survived.
+void require_passed(SaveFault const& fault, SavePassers const& passers);
 
 /// What a save of `step` calls on `rank`; empty where the fault is of another rank or step.
 checkpoints::AtPoint drill(std::optional<SaveFault> const& fault, int rank, std::int64_t step);

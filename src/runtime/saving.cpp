@@ -77,6 +77,8 @@ Saver::Saver(SavingRanks const& ranks, Session const& session, std::vector<std::
       writer_{&writers_[writer_of(writers_, world_.rank())]}, fault_{
                                                                   save_fault_from_environment()} {
     EVENER_EXPECT(writers_.front().rank == 0);
+    if (fault_)
+        require_passed(*fault_, passers());
     int const node = savers_.node[static_cast<std::size_t>(world_.rank())];
     if (savers_.node[static_cast<std::size_t>(writer_->rank)] != node)
         return;
@@ -93,6 +95,14 @@ Saver::Saver(SavingRanks const& ranks, Session const& session, std::vector<std::
             }
     }
     snapshot_->synchronize();
+}
+
+SavePassers Saver::passers() const {
+    SavePassers passers{
+        .writers = {}, .ranks = world_.size(), .one_file = files_ == DataFiles::shared};
+    for (Writer const& writer : writers_)
+        passers.writers.push_back(writer.rank);
+    return passers;
 }
 
 /// Does the work where it is due and turns its exception into words that all ranks throw.

@@ -90,6 +90,7 @@ class Saver {
     };
 
     bool writes() const { return writer_->rank == world_.rank(); }
+    SavePassers passers() const;
     void take_snapshot();
     void copy_slices(std::byte* dst);
     void receive_slices();

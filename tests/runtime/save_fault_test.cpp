@@ -47,6 +47,36 @@ TEST(SaveFault, RefusesWhatIsNoRankStepOrKill) {
             [&] { parse_save_fault(text); }, "(it is save.POINT[:rank=R][:step=S]:kill)");
 }
 
+TEST(SaveFault, OfARankThatNeverPassesThePointIsRefused) {
+    SavePassers const own{.writers = {0, 2}, .ranks = 4};
+    // What each rank passes, by point: all of them, the writers or rank 0.
+    for (std::size_t i = 0; i < checkpoints::save_point_names.size(); ++i) {
+        auto const point = static_cast<SavePoint>(i);
+        std::string_view const name = checkpoints::save_point_names[i];
+        SCOPED_TRACE(name);
+        bool const all = name.starts_with("snapshot.") || name.starts_with("results.");
+        bool const writes = name.starts_with("write.");
+        require_passed({point}, own);
+        for (int const rank : {0, 1, 2, 3, 4}) {
+            if (rank < 4 && (all || rank == 0 || (writes && rank == 2)))
+                require_passed({point, rank}, own);
+            else
+                EXPECT_THROW(require_passed({point, rank}, own), core::ConfigError) << rank;
+        }
+    }
+    support::expect_error_containing<core::ConfigError>(
+        [&] {
+            require_passed({SavePoint::write_sync, 1}, own);
+        },
+        "EVENER_FAULT names rank 1 (save.write.sync is passed by ranks 0, 2 alone) name one that "
+        "passes it, or none");
+    SavePassers const shared{.writers = {0, 2}, .ranks = 4, .one_file = true};
+    require_passed({SavePoint::write_sync, 2}, shared);
+    support::expect_error_containing<core::ConfigError>(
+        [&] { require_passed({SavePoint::write_flush}, shared); },
+        "EVENER_FAULT names save.write.flush (no rank passes it where all writers fill one file)");
+}
+
 TEST(SaveFault, IsOfItsRankAndStepAlone) {
     SaveFault const fault{SavePoint::write_sync, 1, 4};
     EXPECT_TRUE(drill(fault, 1, 4));

@@ -218,6 +218,17 @@ TEST_F(SaveDrills, AKillAnywhereLosesNothingThatWasReported) {
         killed, runs);
 }
 
+TEST_F(SaveDrills, APointThatTheRankNeverPassesIsRefusedAtTheStart) {
+    auto const result =
+        train(job("never"),
+              {.ranks = ranks, .environment = {"EVENER_FAULT=save.commit.start:rank=1:kill"}});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_NE(result.errors.find("EVENER_FAULT names rank 1 (save.commit.start is passed by rank 0 "
+                                 "alone)"),
+              std::string::npos)
+        << result.errors;
+}
+
 TEST_F(SaveDrills, AnUnknownPointIsRefusedWithAllThatThereAre) {
     auto const result =
         train(job("unknown"), {.ranks = ranks, .environment = {"EVENER_FAULT=save.nowhere:kill"}});
