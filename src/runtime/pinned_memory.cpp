@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/pinned_memory.hpp"
 
+#include "core/size_text.hpp"
 #include "device/arena.hpp"
 #include "runtime/device_staging.hpp"
 #include "runtime/memory_map.hpp"
@@ -21,10 +22,6 @@ namespace {
 
 constexpr std::int64_t most_block_bytes = std::int64_t{16} << 20;
 
-std::string mebibytes(std::int64_t bytes) {
-    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
-}
-
 std::string parts_of(PinnedNeeds const& needs) {
     std::pair<std::int64_t, char const*> const parts[] = {
         {needs.homes, "for what is offloaded"},
@@ -33,7 +30,7 @@ std::string parts_of(PinnedNeeds const& needs) {
     std::string text;
     for (auto const& [bytes, use] : parts)
         if (bytes > 0)
-            text += fmt::format("{}{} {}", text.empty() ? "" : ", ", mebibytes(bytes), use);
+            text += fmt::format("{}{} {}", text.empty() ? "" : ", ", core::size_text(bytes), use);
     return text;
 }
 
@@ -43,7 +40,7 @@ std::string lock_limit() {
         return "unknown";
     if (limit.rlim_cur == RLIM_INFINITY)
         return "unlimited";
-    return mebibytes(static_cast<std::int64_t>(limit.rlim_cur));
+    return core::size_text(static_cast<std::int64_t>(limit.rlim_cur));
 }
 
 [[noreturn]] void refuse(core::RankId rank, PinnedNeeds const& needs, std::string const& why) {
@@ -53,8 +50,8 @@ std::string lock_limit() {
         fmt::format("rank {} cannot have {} of pinned host memory, {} ({}; the lock limit 'ulimit "
                     "-l' is {}, the node has {} available) raise the limit, offload less, or use "
                     "more ranks or nodes",
-                    rank.value, mebibytes(needs.total()), parts_of(needs), why, lock_limit(),
-                    available < 0 ? "an unknown amount" : mebibytes(available))};
+                    rank.value, core::size_text(needs.total()), parts_of(needs), why, lock_limit(),
+                    available < 0 ? "an unknown amount" : core::size_text(available))};
 }
 
 } // namespace
@@ -157,13 +154,13 @@ void require_device_memory(device::Device const& device, program::Program const&
         if (table.bytes[kind] > 0)
             rows += fmt::format("{}{} {}", rows.empty() ? "" : ", ",
                                 program::name_of(static_cast<program::BufferKind>(kind)),
-                                mebibytes(table.bytes[kind]));
+                                core::size_text(table.bytes[kind]));
     throw core::DeviceError{
         0, false,
         fmt::format("rank {} needs {} ({} bytes) on device '{}' ({} are free; {}) set "
                     "'plan.recompute' or 'plan.offload', or use a smaller microbatch or more ranks",
-                    program.rank.value, mebibytes(bytes), bytes, device.description(),
-                    mebibytes(left), rows)};
+                    program.rank.value, core::size_text(bytes), bytes, device.description(),
+                    core::size_text(left), rows)};
 }
 
 } // namespace evener::runtime
