@@ -57,8 +57,11 @@ core::ExitCode inspect_one(InspectOptions const& options) {
 
 core::ExitCode inspect_run(InspectOptions const& options) {
     auto const candidates = checkpoints::candidates(options.path);
-    if (candidates.empty())
+    if (candidates.empty()) {
+        for (std::string const& line : positions(options.path))
+            fmt::print("{}\n", line);
         checkpoint_of(options.path); // says that there is none
+    }
     auto const found =
         checkpoints::list(options.path, checkpoints::Depth::sizes, [&](std::string const& line) {
             if (!options.verify) // which names all that is wrong

@@ -64,9 +64,10 @@ std::string picture_title(job::Job const& job, program::Plan const& plan) {
 }
 
 std::string prediction_line(program::ProgramSet const& set, program::Timeline const& predicted,
-                            std::string const& source) {
-    return fmt::format("predicted step: {}\n  by {}", to_string(schedule::usage_of(set, predicted)),
-                       source);
+                            std::string const& source, bool measured) {
+    return fmt::format("predicted step: {}\n  by {}{}",
+                       to_string(schedule::usage_of(set, predicted)), source,
+                       measured ? "" : "; a rough guess, 'evener profile' measures");
 }
 
 } // namespace evener::app

@@ -28,8 +28,9 @@ schedule::Simulation predict(program::ProgramSet const& set, model::Model const&
 /// Name of the run, schedule and sizes.
 std::string picture_title(job::Job const& job, program::Plan const& plan);
 
-/// "predicted step: 12.3 ms, ... by FLOPs over matrix rates".
+/// "predicted step: 12.3 ms, ... by FLOPs over matrix rates", and, unless layers were `measured`, that
+/// this is a guess.
 std::string prediction_line(program::ProgramSet const& set, program::Timeline const& predicted,
-                            std::string const& source);
+                            std::string const& source, bool measured);
 
 } // namespace evener::app

@@ -141,7 +141,7 @@ core::ExitCode plan(JobOptions const& options) {
     fmt::print("{}\n{}\n{} parameters\n{}\n\n{}\n", plan_table(plan, model),
                memory_table(*programs.train, {}), model.parameter_elements(),
                prediction_line(*programs.train, predict(*programs.train, model, profile).timeline,
-                               profile.source),
+                               profile.source, !job.plan.profile.empty()),
                job::print_plan(job.plan));
     draw_prediction(job, model, *programs.train, profile, options.pictures);
     for (program::Program const& program : programs.train->programs)

@@ -168,7 +168,8 @@ core::ExitCode run(comm::MpiSession const& mpi, JobOptions const& options,
     memory.snapshot = snapshot_bytes(mpi, planned, programs, folder.shared);
     print_start(mpi, planned, programs, memory,
                 {sites_lines(mpi, folder.shared, data.seen),
-                 prediction_line(*programs.train, predicted, planned.profile.source)});
+                 prediction_line(*programs.train, predicted, planned.profile.source,
+                                 !job.plan.profile.empty())});
     RunTexts const texts{job::print_job(job), job::print_plan(job.plan),
                          program::print_schedule(planned.schedule)};
     folder.write(mpi, texts);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # test.sh [quick|ci|full] [ctest arguments ...]: installs, builds and runs the tests.
-#   quick  a fiftieth of each property's cases, one build: about 5 minutes
+#   quick  a fiftieth of each property's cases, one build: about 5 minutes behind the build
 #   ci     a tenth; and the unit and fuzz tests again with the sanitizers, at size quick (default,
 #          or what EVENER_TEST_SIZE says)
 #   full   the stated counts; and with the sanitizers at size ci: hours

@@ -60,6 +60,8 @@ StatusWords status_words(std::string_view text) {
     StatusWords words;
     words.fill(' ');
     std::copy_n(text.begin(), std::min(text.size(), words.size()), words.begin());
+    if (text.size() > words.size()) // what is cut must not look whole
+        std::fill_n(words.end() - 3, 3, '.');
     return words;
 }
 

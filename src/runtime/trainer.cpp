@@ -87,6 +87,11 @@ RunEnd Trainer::run() {
         while (input_.state.step < last && !stop) {
             std::int64_t const requests = step();
             stop = asks_for(requests, Request::stop);
+            if (stop) {
+                reporter_.finish();
+                core::log::root(core::log::Level::info, "asked to stop: saving step {}",
+                                input_.state.step);
+            }
             bool const saving =
                 stop || saves(input_.state.step) || asks_for(requests, Request::save);
             if (saving || saver_.active())
