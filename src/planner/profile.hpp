@@ -29,8 +29,9 @@ struct LayerSeconds {
 
 struct RankProfile {
     std::map<std::string, LayerSeconds> layers; ///< by model::Layer::kind
-    double boundary_seconds_per_byte = 0;       ///< copies between a chunk and its messages
-    double instruction_seconds = 0; ///< of any computation besides its layers and copies
+    program::WorkFactors repeat;          ///< what the layers' seconds are for is no repetition
+    double boundary_seconds_per_byte = 0; ///< copies between a chunk and its messages
+    double instruction_seconds = 0;       ///< of any computation besides its layers and copies
     double measure_seconds_per_element = 0;
     double update_seconds_per_element = 0;
     /// Of a rank whose device has a memory of its own.
@@ -61,7 +62,8 @@ struct CalibrationRun {
 /// From runs of one plan, with the backward whole or in halves; what only one of the two would show
 /// is taken from the other where there is no such run. Each figure is the median over the steps of
 /// the mean within the step. A rank that had no layer of a kind gets another rank's seconds, scaled
-/// by how the two compare in the kinds that both had. `network` gives latencies and bandwidths of
+/// by how the two compare in the kinds that both had; one that repeated no computation (see
+/// program::repeats) gets the others' factors. `network` gives latencies and bandwidths of
 /// all pairs; those of pairs that had messages are adapted to what these showed, from the end of
 /// the computation that made a message to the start of one that did nothing but wait for it.
 Profile measured_profile(std::vector<CalibrationRun> const& runs, model::Model const& model,

@@ -58,6 +58,11 @@ class Reader {
         result.instruction_seconds = seconds(object, "instruction_seconds");
         result.measure_seconds_per_element = seconds(object, "measure_seconds_per_element");
         result.update_seconds_per_element = seconds(object, "update_seconds_per_element");
+        if (object.contains("repeat")) { // older files have none
+            json const& repeat = object["repeat"];
+            result.repeat = {seconds(repeat, "forward"), seconds(repeat, "backward_input"),
+                             seconds(repeat, "backward_weight"), seconds(repeat, "backward")};
+        }
         if (object.contains("copies")) {
             json const& copies = object["copies"];
             result.copies = {copy_rate(member(copies, "in")), copy_rate(member(copies, "out"))};
@@ -99,6 +104,11 @@ json to_json(RankProfile const& rank) {
                         {"backward_weight", seconds.backward_weight},
                         {"backward", seconds.backward}};
     json object{{"layers", layers},
+                {"repeat",
+                 {{"forward", rank.repeat.forward},
+                  {"backward_input", rank.repeat.backward_input},
+                  {"backward_weight", rank.repeat.backward_weight},
+                  {"backward", rank.repeat.backward}}},
                 {"boundary_seconds_per_byte", rank.boundary_seconds_per_byte},
                 {"instruction_seconds", rank.instruction_seconds},
                 {"measure_seconds_per_element", rank.measure_seconds_per_element},

@@ -3,18 +3,31 @@
 
 namespace evener::program {
 
-double ChunkSeconds::of(WorkKind kind) const {
+namespace {
+
+template <class PerKind>
+double of_kind(PerKind const& values, WorkKind kind) {
     switch (kind) {
     case WorkKind::forward:
-        return forward;
+        return values.forward;
     case WorkKind::backward:
-        return backward;
+        return values.backward;
     case WorkKind::backward_input:
-        return backward_input;
+        return values.backward_input;
     case WorkKind::backward_weight:
-        return backward_weight;
+        return values.backward_weight;
     }
     return 0;
+}
+
+} // namespace
+
+double ChunkSeconds::of(WorkKind kind) const {
+    return of_kind(*this, kind);
+}
+
+double WorkFactors::of(WorkKind kind) const {
+    return of_kind(*this, kind);
 }
 
 Network free_network(std::int64_t rank_count) {
@@ -42,6 +55,7 @@ Costs uniform_costs(Plan const& plan, ChunkSeconds const& seconds) {
     for (std::size_t c = 0; c < plan.chunks.size(); ++c)
         for (core::RankId const rank : plan.groups[plan.chunks[c].group.index()].ranks)
             costs.chunks[rank.index()][c] = seconds;
+    costs.repeat.assign(ranks, {});
     costs.measure_seconds_per_element.assign(ranks, 0.0);
     costs.update_seconds_per_element.assign(ranks, 0.0);
     costs.copies.assign(ranks, {});
@@ -122,12 +136,49 @@ double work_seconds(Costs const& costs, Plan const& plan, core::RankId rank, Wor
     return whole * part_of_whole(plan, rank, work.chunk, sequences.size());
 }
 
+std::optional<Work> work_of(Operation const& operation) {
+    return std::visit(
+        [](auto const& op) -> std::optional<Work> {
+            using Op = std::decay_t<decltype(op)>;
+            if constexpr (std::is_same_v<Op, Forward>)
+                return Work{WorkKind::forward, op.chunk, op.microbatch};
+            else if constexpr (std::is_same_v<Op, Backward>)
+                return Work{WorkKind::backward, op.chunk, op.microbatch};
+            else if constexpr (std::is_same_v<Op, BackwardInput>)
+                return Work{WorkKind::backward_input, op.chunk, op.microbatch};
+            else if constexpr (std::is_same_v<Op, BackwardWeight>)
+                return Work{WorkKind::backward_weight, op.chunk, op.microbatch};
+            else
+                return std::nullopt;
+        },
+        operation);
+}
+
+std::vector<bool> repeats(Program const& program) {
+    std::vector<bool> result;
+    std::optional<Work> before;
+    for (Instruction const& instruction : program.instructions) {
+        std::optional<Work> work = work_of(instruction.operation);
+        if (work)
+            work->microbatch = {};
+        result.push_back(work && work == before);
+        if (program.queues[instruction.queue.index()].kind == QueueKind::compute)
+            before = work;
+    }
+    return result;
+}
+
 InstructionSeconds instruction_seconds(Costs const& costs, ProgramSet const& set) {
     InstructionSeconds seconds;
     for (Program const& program : set.programs) {
         std::vector<double>& own = seconds.emplace_back();
-        for (Instruction const& instruction : program.instructions)
-            own.push_back(std::visit(SecondsOf{costs, set, program.rank}, instruction.operation));
+        std::vector<bool> const repeated = repeats(program);
+        for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+            Operation const& operation = program.instructions[i].operation;
+            own.push_back(std::visit(SecondsOf{costs, set, program.rank}, operation));
+            if (repeated[i])
+                own.back() *= costs.repeat[program.rank.index()].of(work_of(operation)->kind);
+        }
     }
     return seconds;
 }

@@ -8,6 +8,7 @@
 #include "program/program.hpp"
 #include "program/schedule.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace evener::program {
@@ -21,6 +22,17 @@ struct ChunkSeconds {
 
     double of(WorkKind kind) const;
     friend bool operator==(ChunkSeconds const&, ChunkSeconds const&) = default;
+};
+
+/// By what a computation's seconds are multiplied; like ChunkSeconds.
+struct WorkFactors {
+    double forward = 1;
+    double backward_input = 1;
+    double backward_weight = 1;
+    double backward = 1;
+
+    double of(WorkKind kind) const;
+    friend bool operator==(WorkFactors const&, WorkFactors const&) = default;
 };
 
 /// A one-way path that carries one message at a time: a message of b bytes takes the first gap of
@@ -72,6 +84,9 @@ struct CopyRates {
 
 struct Costs {
     std::vector<std::vector<ChunkSeconds>> chunks; ///< [rank][chunk]; 0 where it has no work
+    /// Of computations that repeat the one before (see repeats), by rank: the same code on the same
+    /// weights again finds them in the caches.
+    std::vector<WorkFactors> repeat;
     /// Seconds per float32 element of a shard, by rank.
     std::vector<double> measure_seconds_per_element;
     std::vector<double> update_seconds_per_element;
@@ -86,9 +101,17 @@ Costs uniform_costs(Plan const& plan, ChunkSeconds const& seconds);
 /// plan recomputes it, since nobody needs its output.
 bool forward_computes(Plan const& plan, core::ChunkId chunk);
 
-/// Seconds of one piece of work of a rank; a smaller last microbatch takes its part of a whole one.
+/// Seconds of one piece of work of a rank, wherever it stands; a smaller last microbatch takes its part
+/// of a whole one.
 /// Of a chunk that is recomputed, the backward (or its input half) begins with a forward.
 double work_seconds(Costs const& costs, Plan const& plan, core::RankId rank, Work const& work);
+
+/// The piece of work that an instruction is, if it is one.
+std::optional<Work> work_of(Operation const& operation);
+
+/// By instruction: whether it is a forward, or a backward or the same half of one, right behind the
+/// same of the same chunk: nothing else of the program is computed between them.
+std::vector<bool> repeats(Program const& program);
 
 /// Seconds of every computation and copy, [rank][instruction]; 0 for the other queues, whose times
 /// follow from the network. Evaluation and Recompute count as Forward.

@@ -28,6 +28,7 @@ using namespace evener;
 constexpr std::int64_t microbatches = 8;
 constexpr int warm_up_steps = 1;
 constexpr int steps = 5;
+constexpr int calibration_steps = 10; ///< of each of the two runs
 
 struct Shape {
     char const* name;
@@ -152,8 +153,8 @@ std::string kinds_of(program::ProgramSet const& set, program::InstructionSeconds
     return text;
 }
 
-std::vector<program::Measurement> run_steps(comm::MpiSession const& mpi,
-                                            bench::Training& training) {
+std::vector<program::Measurement> run_steps(comm::MpiSession const& mpi, bench::Training& training,
+                                            int steps) {
     std::vector<program::Measurement> result;
     for (int step = 0; step < warm_up_steps + steps; ++step) {
         training.step();
@@ -215,8 +216,8 @@ class Bench {
             program::Plan plan = make_plan(model, {"1f1b", {0, 1}});
             plan.split_backward = split;
             bench::Training training{mpi_, transport_, model, plan};
-            auto steps = run_steps(mpi_, training);
-            runs.push_back({training.session().sets(), std::move(steps)});
+            auto measured = run_steps(mpi_, training, calibration_steps);
+            runs.push_back({training.session().sets(), std::move(measured)});
         }
         return planner::measured_profile(runs, model, cluster::measure_network(mpi_.world()));
     }
@@ -233,7 +234,7 @@ class Bench {
         std::vector<double> seconds;
         std::vector<double> replays;
         std::vector<program::InstructionSeconds> own;
-        for (program::Measurement const& step : run_steps(mpi_, training)) {
+        for (program::Measurement const& step : run_steps(mpi_, training, steps)) {
             seconds.push_back(step.timeline.seconds());
             own.push_back(own_seconds(set, step.timeline));
             replays.push_back(simulated(set, own.back(), costs.network) / seconds.back() - 1);

@@ -147,8 +147,68 @@ TEST(MeasuredProfile, FindsTheCostsThatMadeTheRun) {
     }
 }
 
+/// Kinds of work of rank 0 under 1F1B with two stages: the second forward and the last backward repeat.
+TEST(Costs, MultiplyWhatRepeatsTheComputationBefore) {
+    model::Model const model{small_config()};
+    program::Plan const plan = two_stages(model, 3);
+    auto const set =
+        schedule::lower(plan, model, schedule::generate(plan, program::ProgramKind::train),
+                        {.device_workspace_bytes = {0, 0}});
+    Profile profile = known_profile();
+    auto const plain = program::instruction_seconds(costs_of(profile, plan, model), set);
+    profile.ranks[0].repeat = {.forward = 0.5, .backward = 0.75};
+    profile.ranks[1].repeat = {.forward = 0.5, .backward = 0.75};
+    auto const seconds = program::instruction_seconds(costs_of(profile, plan, model), set);
+    for (std::size_t r = 0; r < 2; ++r) {
+        int forwards = 0;
+        int backwards = 0;
+        auto const& list = set.programs[r].instructions;
+        for (std::size_t i = 0; i < list.size(); ++i) {
+            double factor = 1;
+            if (std::holds_alternative<program::Forward>(list[i].operation))
+                factor = r == 0 && ++forwards == 2 ? 0.5 : 1;
+            if (std::holds_alternative<program::Backward>(list[i].operation))
+                factor = r == 0 && ++backwards == 3 ? 0.75 : 1;
+            EXPECT_DOUBLE_EQ(seconds[r][i], factor * plain[r][i]) << r << ' ' << i;
+        }
+    }
+}
+
+// Rank 1 repeats nothing under 1F1B and takes what rank 0 shows.
+TEST(MeasuredProfile, FindsWhatRepetitionsSave) {
+    model::Model const model{small_config()};
+    Profile known = known_profile();
+    for (RankProfile& rank : known.ranks) { // which are not told apart from the layers' seconds
+        rank.boundary_seconds_per_byte = rank.instruction_seconds = 0;
+        rank.repeat = {.forward = 0.5, .backward = 0.75};
+    }
+    program::Plan const plan = two_stages(model, 3);
+    auto const set =
+        schedule::lower(plan, model, schedule::generate(plan, program::ProgramKind::train),
+                        {.device_workspace_bytes = {0, 0}});
+    program::Measurement step = perfect_measurement(set, model, known);
+    for (program::LayerSpent& layer : step.ranks[0].layers) { // one of three repeats
+        layer.forward.seconds *= (0.5 + 2) / 3;
+        layer.backward_input.seconds *= (0.75 + 2) / 3;
+        layer.backward_weight.seconds *= (0.75 + 2) / 3;
+    }
+    Profile const found = measured_profile({{set, {step, step}}}, model, known.network);
+    for (std::size_t r = 0; r < 2; ++r) {
+        EXPECT_NEAR(found.ranks[r].repeat.forward, 0.5, 1e-12);
+        EXPECT_NEAR(found.ranks[r].repeat.backward, 0.75, 1e-12);
+        EXPECT_EQ(found.ranks[r].repeat.backward_input, 1);
+    }
+    for (char const* const kind : {"embedding", "attention", "feed_forward"}) {
+        EXPECT_NEAR(found.ranks[0].layers.at(kind).forward, known.ranks[0].layers.at(kind).forward,
+                    1e-9);
+        EXPECT_NEAR(found.ranks[0].layers.at(kind).backward,
+                    known.ranks[0].layers.at(kind).backward, 1e-9);
+    }
+}
+
 TEST(ProfileFile, IsReadBackEqual) {
-    Profile const profile = known_profile();
+    Profile profile = known_profile();
+    profile.ranks[1].repeat = {0.875, 1.125, 0.5, 0.75};
     std::string const text = print_profile(profile);
     Profile const read = parse_profile(text, "profile.json");
     EXPECT_EQ(print_profile(read), text);
@@ -157,6 +217,8 @@ TEST(ProfileFile, IsReadBackEqual) {
     EXPECT_EQ(read.network.routes, profile.network.routes);
     EXPECT_FALSE(read.ranks[0].copies.has_value());
     EXPECT_EQ(read.ranks[1].copies, profile.ranks[1].copies);
+    EXPECT_EQ(read.ranks[0].repeat, program::WorkFactors{});
+    EXPECT_EQ(read.ranks[1].repeat, profile.ranks[1].repeat);
     EXPECT_EQ(read.source, "known");
 }
 
