@@ -2,7 +2,7 @@
 #include "app/pictures.hpp"
 
 #include "io/files.hpp"
-#include "schedule/simulator.hpp"
+#include "schedule/contention.hpp"
 #include "schedule/usage.hpp"
 
 #include <fmt/format.h>
@@ -54,7 +54,7 @@ std::vector<std::string> write_pictures(schedule::Drawing const& drawing,
 schedule::Simulation predict(program::ProgramSet const& set, model::Model const& model,
                              planner::Profile const& profile) {
     program::Costs const costs = planner::costs_of(profile, set.plan, model);
-    return schedule::simulate(set, program::instruction_seconds(costs, set), costs.network);
+    return schedule::simulate_contended(set, costs);
 }
 
 std::string picture_title(job::Job const& job, program::Plan const& plan) {

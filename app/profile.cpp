@@ -106,7 +106,8 @@ core::ExitCode run(comm::MpiSession const& mpi, ProfileOptions const& options) {
     core::log::root(core::log::Level::info, "the same with backwards in halves");
     runs.push_back({session.sets(), run_steps(mpi, session, tokens.train(), options.steps)});
     planner::Profile profile =
-        planner::measured_profile(runs, model, cluster::measure_network(mpi.world()));
+        planner::measured_profile(runs, model, comm::lowest_of_nodes(mpi.world(), mpi.node()),
+                                  cluster::measure_network(mpi.world()));
     auto const copies = cluster::measure_copies(mpi.world(), *planned.engine.device);
     for (std::size_t r = 0; r < copies.size(); ++r)
         profile.ranks[r].copies = copies[r];

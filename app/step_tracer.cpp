@@ -14,7 +14,9 @@ namespace evener::app {
 
 StepTracer::StepTracer(comm::MpiSession const& mpi, job::Job const& job,
                        runtime::Session const& session, planner::Profile profile)
-    : mpi_{mpi}, job_{job}, session_{session}, initial_{std::move(profile)}, profile_{initial_} {}
+    : mpi_{mpi}, job_{job}, session_{session}, nodes_{comm::lowest_of_nodes(mpi.world(),
+                                                                            mpi.node())},
+      initial_{std::move(profile)}, profile_{initial_} {}
 
 bool StepTracer::traced(std::int64_t step) const {
     auto const& steps = job_.log.trace_steps;
@@ -39,7 +41,7 @@ void StepTracer::after_pass(std::int64_t step) {
     profile_ = initial_;
     if (traced(step + 1)) {
         profile_ = planner::measured_profile({{session_.sets(), {measured}}}, session_.model(),
-                                             initial_.network);
+                                             nodes_, initial_.network);
         for (std::size_t r = 0; r < profile_.ranks.size(); ++r)
             profile_.ranks[r].copies = initial_.ranks[r].copies; // which a step does not show apart
         profile_.source = fmt::format("layer times of step {}", step);

@@ -14,7 +14,7 @@ namespace evener::app {
 
 class StepTracer {
   public:
-    /// `profile`: what was known before the first step.
+    /// Collective. `profile`: what was known before the first step.
     StepTracer(comm::MpiSession const& mpi, job::Job const& job, runtime::Session const& session,
                planner::Profile profile);
 
@@ -29,6 +29,7 @@ class StepTracer {
     comm::MpiSession const& mpi_;
     job::Job const& job_;
     runtime::Session const& session_;
+    std::vector<int> nodes_;   ///< of the ranks
     planner::Profile initial_; ///< before anything was measured
     planner::Profile profile_; ///< for the next step
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/median.hpp"
 #include "planner/profile.hpp"
+#include "planner/work_effects.hpp"
 #include "schedule/happens_before.hpp"
 
 #include <fmt/format.h>
@@ -34,77 +35,26 @@ double median_rate(Runs const& runs, Pick const& pick) {
     return core::median(rates);
 }
 
-/// A rank's computations of one kind, those that repeat the one before and others.
-class Repetitions {
-  public:
-    Repetitions(Runs const& runs, std::size_t rank, WorkKind kind) {
-        std::map<core::ChunkId, Samples> chunks;
-        for (CalibrationRun const& run : runs) {
-            program::Program const& program = run.set.programs[rank];
-            std::vector<bool> const repeated = program::repeats(program);
-            for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-                auto const work = program::work_of(program.instructions[i].operation);
-                if (!work || work->kind != kind)
-                    continue;
-                Samples& samples = chunks[work->chunk];
-                for (Measurement const& step : run.steps)
-                    (repeated[i] ? samples.repeated : samples.others)
-                        .push_back(step.timeline.ranks[rank][i].seconds());
-            }
-        }
-        std::vector<double> factors;
-        for (auto const& [chunk, samples] : chunks) {
-            double const usual = core::median(samples.others);
-            if (!samples.repeated.empty() && usual > 0)
-                factors.push_back(core::median(samples.repeated) / usual);
-            repeated_ += std::ssize(samples.repeated);
-            others_ += std::ssize(samples.others);
-        }
-        factor_ = core::median(factors);
-    }
-
-    /// Of the seconds of the others; 0: there was no repetition to compare with others.
-    double factor() const { return factor_; }
-    /// The mean of all seconds over those of the others.
-    double mean() const {
-        if (factor_ == 0)
-            return 1;
-        auto const repeated = static_cast<double>(repeated_);
-        auto const others = static_cast<double>(others_);
-        return (repeated * factor_ + others) / (repeated + others);
-    }
-
-  private:
-    struct Samples {
-        std::vector<double> repeated;
-        std::vector<double> others;
-    };
-
-    double factor_ = 0;
-    std::int64_t repeated_ = 0;
-    std::int64_t others_ = 0;
-};
-
-/// The layers of each kind on one rank, with the backward whole and in halves; not repeated.
+/// The layers of each kind on one rank, with the backward whole and in halves; alone and not repeated.
 class LayerRates {
   public:
-    LayerRates(Runs const& runs, model::Model const& model, std::size_t rank)
-        : runs_{runs}, model_{model}, rank_{rank}, forward_{runs, rank, WorkKind::forward},
-          backward_{runs, rank, WorkKind::backward}, input_{runs, rank, WorkKind::backward_input},
-          weight_{runs, rank, WorkKind::backward_weight} {}
+    LayerRates(Runs const& runs, WorkEffects const& effects, model::Model const& model,
+               std::size_t rank)
+        : runs_{runs}, effects_{effects}, model_{model}, rank_{rank} {}
 
     LayerSeconds of(std::string const& kind) const {
         using program::LayerSpent;
         LayerSeconds seconds;
-        seconds.forward = rate(kind, &LayerSpent::forward, Backward::any) / forward_.mean();
+        auto const mean = [&](WorkKind work) { return effects_.mean(rank_, work); };
+        seconds.forward = rate(kind, &LayerSpent::forward, Backward::any) / mean(WorkKind::forward);
         double const input =
-            rate(kind, &LayerSpent::backward_input, Backward::fused) / backward_.mean();
+            rate(kind, &LayerSpent::backward_input, Backward::fused) / mean(WorkKind::backward);
         double const weight =
-            rate(kind, &LayerSpent::backward_weight, Backward::fused) / backward_.mean();
-        seconds.backward_input =
-            rate(kind, &LayerSpent::backward_input, Backward::split) / input_.mean();
-        seconds.backward_weight =
-            rate(kind, &LayerSpent::backward_weight, Backward::split) / weight_.mean();
+            rate(kind, &LayerSpent::backward_weight, Backward::fused) / mean(WorkKind::backward);
+        seconds.backward_input = rate(kind, &LayerSpent::backward_input, Backward::split) /
+                                 mean(WorkKind::backward_input);
+        seconds.backward_weight = rate(kind, &LayerSpent::backward_weight, Backward::split) /
+                                  mean(WorkKind::backward_weight);
         seconds.backward = input + weight;
         if (seconds.backward == 0)
             seconds.backward = seconds.backward_input + seconds.backward_weight;
@@ -113,10 +63,6 @@ class LayerRates {
             seconds.backward_weight = weight;
         }
         return seconds;
-    }
-
-    program::WorkFactors repeat() const {
-        return {forward_.factor(), input_.factor(), weight_.factor(), backward_.factor()};
     }
 
   private:
@@ -137,12 +83,9 @@ class LayerRates {
     }
 
     Runs const& runs_;
+    WorkEffects const& effects_;
     model::Model const& model_;
     std::size_t rank_;
-    Repetitions forward_;
-    Repetitions backward_;
-    Repetitions input_;
-    Repetitions weight_;
 };
 
 /// Seconds and number of a rank's instructions of some kind, with what it says of their amount.
@@ -173,15 +116,17 @@ Spent overhead(ProgramSet const& set, std::size_t rank, Measurement const& step)
     return sum;
 }
 
-RankProfile profile_of_rank(Runs const& runs, model::Model const& model, std::size_t rank) {
+RankProfile profile_of_rank(Runs const& runs, WorkEffects const& effects, model::Model const& model,
+                            std::size_t rank) {
     RankProfile profile;
-    LayerRates const rates{runs, model, rank};
+    LayerRates const rates{runs, effects, model, rank};
     for (std::int64_t l = 0; l < model.layer_count(); ++l) {
         std::string const kind{model.layer(LayerId{l}).kind()};
         if (LayerSeconds const seconds = rates.of(kind); seconds.sum() > 0)
             profile.layers[kind] = seconds;
     }
-    profile.repeat = rates.repeat();
+    profile.repeat = effects.repeat(rank);
+    profile.contention = effects.contention(rank);
     profile.boundary_seconds_per_byte =
         median_rate(runs, [&](ProgramSet const&, Measurement const& step) {
             return step.ranks[rank].boundaries;
@@ -227,17 +172,6 @@ void complete(std::vector<RankProfile>& ranks) {
                                                                factor * seconds.backward_weight,
                                                                factor * seconds.backward});
             }
-    for (double program::WorkFactors::*const kind :
-         {&program::WorkFactors::forward, &program::WorkFactors::backward_input,
-          &program::WorkFactors::backward_weight, &program::WorkFactors::backward}) {
-        std::vector<double> known;
-        for (RankProfile const& rank : measured)
-            if (rank.repeat.*kind > 0)
-                known.push_back(rank.repeat.*kind);
-        for (RankProfile& rank : ranks)
-            if (rank.repeat.*kind == 0)
-                rank.repeat.*kind = known.empty() ? 1 : core::median(known);
-    }
     // A rank without shards has updated nothing; it is as fast as the mean of those that have.
     for (double RankProfile::*const member :
          {&RankProfile::measure_seconds_per_element, &RankProfile::update_seconds_per_element,
@@ -349,14 +283,17 @@ void fit_wires(program::Network& network, PairSamples const& samples) {
 } // namespace
 
 Profile measured_profile(std::vector<CalibrationRun> const& runs, model::Model const& model,
-                         program::Network network) {
-    EVENER_EXPECT(!runs.empty());
+                         std::vector<int> const& nodes, program::Network network) {
+    EVENER_EXPECT(!runs.empty() && nodes.size() == runs.front().set.programs.size());
     Profile profile;
+    WorkEffects const effects{runs, nodes};
     std::size_t steps = 0;
     for (CalibrationRun const& run : runs)
         steps += run.steps.size();
-    for (std::size_t r = 0; r < runs.front().set.programs.size(); ++r)
-        profile.ranks.push_back(profile_of_rank(runs, model, r));
+    for (std::size_t r = 0; r < nodes.size(); ++r) {
+        profile.ranks.push_back(profile_of_rank(runs, effects, model, r));
+        profile.ranks.back().node = nodes[r];
+    }
     complete(profile.ranks);
     fit_wires(network, samples_of(runs));
     profile.network = std::move(network);

@@ -73,6 +73,8 @@ program::Costs costs_of(Profile const& profile, program::Plan const& plan,
         costs.measure_seconds_per_element[r] = profile.ranks[r].measure_seconds_per_element;
         costs.update_seconds_per_element[r] = profile.ranks[r].update_seconds_per_element;
         costs.repeat[r] = profile.ranks[r].repeat;
+        costs.contention[r] = profile.ranks[r].contention;
+        costs.nodes[r] = profile.ranks[r].node;
         costs.copies[r] = profile.ranks[r].copies.value_or(program::CopyRates{});
     }
     for (std::size_t c = 0; c < plan.chunks.size(); ++c) {

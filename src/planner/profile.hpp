@@ -30,6 +30,8 @@ struct LayerSeconds {
 struct RankProfile {
     std::map<std::string, LayerSeconds> layers; ///< by model::Layer::kind
     program::WorkFactors repeat;          ///< what the layers' seconds are for is no repetition
+    double contention = 0;                ///< they are for a rank alone; see program::Costs
+    int node = 0;                         ///< any number, the same for ranks of one node
     double boundary_seconds_per_byte = 0; ///< copies between a chunk and its messages
     double instruction_seconds = 0;       ///< of any computation besides its layers and copies
     double measure_seconds_per_element = 0;
@@ -63,11 +65,12 @@ struct CalibrationRun {
 /// is taken from the other where there is no such run. Each figure is the median over the steps of
 /// the mean within the step. A rank that had no layer of a kind gets another rank's seconds, scaled
 /// by how the two compare in the kinds that both had; one that repeated no computation (see
-/// program::repeats) gets the others' factors. `network` gives latencies and bandwidths of
+/// program::repeats), or whose neighbours were always busy or never, gets the others' factors.
+/// `nodes` names each rank's node. `network` gives latencies and bandwidths of
 /// all pairs; those of pairs that had messages are adapted to what these showed, from the end of
 /// the computation that made a message to the start of one that did nothing but wait for it.
 Profile measured_profile(std::vector<CalibrationRun> const& runs, model::Model const& model,
-                         program::Network network);
+                         std::vector<int> const& nodes, program::Network network);
 
 /// What the plan costs. The plan's ranks must be those of the profile.
 program::Costs costs_of(Profile const& profile, program::Plan const& plan,

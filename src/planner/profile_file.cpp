@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <limits>
 
 namespace evener::planner {
 
@@ -58,7 +59,15 @@ class Reader {
         result.instruction_seconds = seconds(object, "instruction_seconds");
         result.measure_seconds_per_element = seconds(object, "measure_seconds_per_element");
         result.update_seconds_per_element = seconds(object, "update_seconds_per_element");
-        if (object.contains("repeat")) { // older files have none
+        if (object.contains("contention")) { // older files have neither
+            result.contention = seconds(object, "contention");
+            json const& node = member(object, "node");
+            if (!node.is_number_integer() || node.get<std::int64_t>() < 0 ||
+                node.get<std::int64_t>() > std::numeric_limits<int>::max())
+                refuse(fmt::format("'node' is {} (it must be a whole number >= 0)", node.dump()));
+            result.node = node.get<int>();
+        }
+        if (object.contains("repeat")) {
             json const& repeat = object["repeat"];
             result.repeat = {seconds(repeat, "forward"), seconds(repeat, "backward_input"),
                              seconds(repeat, "backward_weight"), seconds(repeat, "backward")};
@@ -109,6 +118,8 @@ json to_json(RankProfile const& rank) {
                   {"backward_input", rank.repeat.backward_input},
                   {"backward_weight", rank.repeat.backward_weight},
                   {"backward", rank.repeat.backward}}},
+                {"contention", rank.contention},
+                {"node", rank.node},
                 {"boundary_seconds_per_byte", rank.boundary_seconds_per_byte},
                 {"instruction_seconds", rank.instruction_seconds},
                 {"measure_seconds_per_element", rank.measure_seconds_per_element},

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program/costs.hpp"
 
+#include <algorithm>
+#include <numeric>
+
 namespace evener::program {
 
 namespace {
@@ -56,6 +59,9 @@ Costs uniform_costs(Plan const& plan, ChunkSeconds const& seconds) {
         for (core::RankId const rank : plan.groups[plan.chunks[c].group.index()].ranks)
             costs.chunks[rank.index()][c] = seconds;
     costs.repeat.assign(ranks, {});
+    costs.contention.assign(ranks, 0.0);
+    costs.nodes.resize(ranks);
+    std::iota(costs.nodes.begin(), costs.nodes.end(), 0);
     costs.measure_seconds_per_element.assign(ranks, 0.0);
     costs.update_seconds_per_element.assign(ranks, 0.0);
     costs.copies.assign(ranks, {});
@@ -75,6 +81,13 @@ double part_of_whole(Plan const& plan, core::RankId rank, core::ChunkId chunk,
     if (group.dispatch == Dispatch::shares)
         whole = largest_remainder(whole, group.shares)[static_cast<std::size_t>(member)];
     return whole > 0 ? static_cast<double>(sequences) / static_cast<double>(whole) : 1;
+}
+
+/// By what a computation takes longer with every other rank of the node at work.
+double with_all_neighbours(Costs const& costs, core::RankId rank) {
+    auto const on_node =
+        std::count(costs.nodes.begin(), costs.nodes.end(), costs.nodes[rank.index()]);
+    return 1 + costs.contention[rank.index()] * static_cast<double>(on_node - 1);
 }
 
 struct SecondsOf {
@@ -133,7 +146,8 @@ double work_seconds(Costs const& costs, Plan const& plan, core::RankId rank, Wor
     if ((work.kind == WorkKind::backward || work.kind == WorkKind::backward_input) &&
         plan.chunks[work.chunk.index()].recompute)
         whole += chunk.forward;
-    return whole * part_of_whole(plan, rank, work.chunk, sequences.size());
+    return whole * with_all_neighbours(costs, rank) *
+           part_of_whole(plan, rank, work.chunk, sequences.size());
 }
 
 std::optional<Work> work_of(Operation const& operation) {
@@ -154,6 +168,10 @@ std::optional<Work> work_of(Operation const& operation) {
         operation);
 }
 
+bool computes_layers(Operation const& operation) {
+    return work_of(operation) || std::holds_alternative<Recompute>(operation);
+}
+
 std::vector<bool> repeats(Program const& program) {
     std::vector<bool> result;
     std::optional<Work> before;
@@ -168,7 +186,7 @@ std::vector<bool> repeats(Program const& program) {
     return result;
 }
 
-InstructionSeconds instruction_seconds(Costs const& costs, ProgramSet const& set) {
+InstructionSeconds seconds_alone(Costs const& costs, ProgramSet const& set) {
     InstructionSeconds seconds;
     for (Program const& program : set.programs) {
         std::vector<double>& own = seconds.emplace_back();
@@ -179,6 +197,17 @@ InstructionSeconds instruction_seconds(Costs const& costs, ProgramSet const& set
             if (repeated[i])
                 own.back() *= costs.repeat[program.rank.index()].of(work_of(operation)->kind);
         }
+    }
+    return seconds;
+}
+
+InstructionSeconds instruction_seconds(Costs const& costs, ProgramSet const& set) {
+    InstructionSeconds seconds = seconds_alone(costs, set);
+    for (Program const& program : set.programs) {
+        std::vector<double>& own = seconds[program.rank.index()];
+        for (std::size_t i = 0; i < own.size(); ++i)
+            if (computes_layers(program.instructions[i].operation))
+                own[i] *= with_all_neighbours(costs, program.rank);
     }
     return seconds;
 }

@@ -87,6 +87,10 @@ struct Costs {
     /// Of computations that repeat the one before (see repeats), by rank: the same code on the same
     /// weights again finds them in the caches.
     std::vector<WorkFactors> repeat;
+    /// By how much of itself a computation takes longer for each other rank of its node that computes
+    /// all the while, by rank; what stands above is for a rank alone.
+    std::vector<double> contention;
+    std::vector<int> nodes; ///< which node a rank is on, any number
     /// Seconds per float32 element of a shard, by rank.
     std::vector<double> measure_seconds_per_element;
     std::vector<double> update_seconds_per_element;
@@ -101,13 +105,16 @@ Costs uniform_costs(Plan const& plan, ChunkSeconds const& seconds);
 /// plan recomputes it, since nobody needs its output.
 bool forward_computes(Plan const& plan, core::ChunkId chunk);
 
-/// Seconds of one piece of work of a rank, wherever it stands; a smaller last microbatch takes its part
+/// Seconds of one piece of work of a rank with all neighbours busy, wherever it stands; a smaller last microbatch takes its part
 /// of a whole one.
 /// Of a chunk that is recomputed, the backward (or its input half) begins with a forward.
 double work_seconds(Costs const& costs, Plan const& plan, core::RankId rank, Work const& work);
 
 /// The piece of work that an instruction is, if it is one.
 std::optional<Work> work_of(Operation const& operation);
+
+/// Whether chunks' seconds are what it takes: a piece of work, or a Recompute.
+bool computes_layers(Operation const& operation);
 
 /// By instruction: whether it is a forward, or a backward or the same half of one, right behind the
 /// same of the same chunk: nothing else of the program is computed between them.
@@ -116,6 +123,9 @@ std::vector<bool> repeats(Program const& program);
 /// Seconds of every computation and copy, [rank][instruction]; 0 for the other queues, whose times
 /// follow from the network. Evaluation and Recompute count as Forward.
 using InstructionSeconds = std::vector<std::vector<double>>;
+InstructionSeconds seconds_alone(Costs const& costs, ProgramSet const& set);
+/// The same, of computations while all other ranks of the node compute, too; schedule/contention.hpp
+/// has what really meets.
 InstructionSeconds instruction_seconds(Costs const& costs, ProgramSet const& set);
 
 } // namespace evener::program

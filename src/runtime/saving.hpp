@@ -61,7 +61,7 @@ class Saver {
 
     /// Whether a save was started and has not ended; the same on all ranks.
     bool active() const { return save_.has_value(); }
-    /// Request bits of this rank for a step that begins now.
+    /// Request bits of this rank for a step: while its thread is at work, which any thread may ask.
     std::int64_t requests() const;
     /// Collective, at the end of that step, whose reduction gave `requests`: goes on with the save
     /// where no rank was at work. The checkpoint when it has ended.

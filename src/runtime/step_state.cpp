@@ -45,8 +45,10 @@ std::vector<std::byte> contribution(StepState const& state) {
                 {RecordKind::loss, 0, s, state.sequence_losses[static_cast<std::size_t>(s)]});
     records.push_back({RecordKind::tokens, 0, 0, static_cast<double>(state.tokens)});
     records.push_back({RecordKind::next_tokens, 0, 0, static_cast<double>(state.next_tokens)});
-    if (state.requests != 0)
-        records.push_back({RecordKind::request, 0, state.requests, 0});
+    std::int64_t const requests =
+        state.requests | (state.late_requests ? state.late_requests() : 0);
+    if (requests != 0)
+        records.push_back({RecordKind::request, 0, requests, 0});
     for (SliceSquare const& square : state.squares)
         records.push_back(
             {RecordKind::square, square.parameter.value, square.first_row, square.value});

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -50,6 +51,9 @@ struct StepState {
     kernels::OptimizerScalars decayed;
     kernels::OptimizerScalars not_decayed; ///< the same without weight decay
     std::int64_t requests = 0;             ///< of this rank, Request bits
+    /// More of them, asked when the scalars are reduced near the end of the pass, maybe by another
+    /// thread; null: none.
+    std::function<std::int64_t()> late_requests;
 
     // per rank, filled by the instructions
     std::vector<double> sequence_losses;     ///< by sequence of the batch

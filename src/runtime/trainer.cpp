@@ -146,7 +146,7 @@ bool Trainer::stop_before_training() {
 
 /// What this rank asks for behind the step that begins.
 std::int64_t Trainer::requests() {
-    std::int64_t requests = saver_.requests() | take_requests(input_.mpi.rank());
+    std::int64_t requests = take_requests(input_.mpi.rank());
     std::int64_t const every = input_.job.checkpoint.every_seconds;
     if (input_.mpi.rank() == 0 && every > 0 &&
         Clock::now() - last_save_ >= std::chrono::seconds{every})
@@ -208,6 +208,7 @@ void Trainer::prepare_step(double rate) {
     state.clip_norm = input_.job.optimizer.clip_norm;
     state.skip_nonfinite = input_.job.train.on_nonfinite != job::OnNonfinite::report;
     state.requests = requests();
+    state.late_requests = [this] { return saver_.requests(); };
     set_optimizer_scalars(rate);
 }
 

@@ -11,8 +11,8 @@
 #include "cluster/links.hpp"
 #include "planner/profile.hpp"
 #include "runtime/step_measurement.hpp"
+#include "schedule/contention.hpp"
 #include "schedule/generators.hpp"
-#include "schedule/simulator.hpp"
 
 #include "bench/training.hpp"
 #include <fmt/format.h>
@@ -219,7 +219,9 @@ class Bench {
             auto measured = run_steps(mpi_, training, calibration_steps);
             runs.push_back({training.session().sets(), std::move(measured)});
         }
-        return planner::measured_profile(runs, model, cluster::measure_network(mpi_.world()));
+        return planner::measured_profile(runs, model,
+                                         comm::lowest_of_nodes(mpi_.world(), mpi_.node()),
+                                         cluster::measure_network(mpi_.world()));
     }
 
     void predict(std::string const& name, model::Model const& model,
@@ -227,8 +229,9 @@ class Bench {
         program::Costs const costs = planner::costs_of(profile, plan, model);
         bench::Training training{mpi_, transport_, model, plan, {.costs = &costs}};
         program::ProgramSet const& set = training.session().sets();
-        auto const predicted_seconds = program::instruction_seconds(costs, set);
-        double const predicted = simulated(set, predicted_seconds, costs.network);
+        schedule::Simulation const simulation = schedule::simulate_contended(set, costs);
+        auto const predicted_seconds = own_seconds(set, simulation.timeline);
+        double const predicted = simulation.seconds;
         if (mpi_.rank() == 0)
             fmt::print(stderr, "{:46} predicted {:8.2f} ms", name, 1e3 * predicted);
         std::vector<double> seconds;

@@ -38,7 +38,7 @@ Round run(bench::Training& training, runtime::Saver& saver, std::string const& o
     Round round;
     auto const step = [&] {
         auto const begin = std::chrono::steady_clock::now();
-        training.session().state().requests = saver.requests();
+        training.session().state().late_requests = [&] { return saver.requests(); };
         training.step();
         if (auto const saved = saver.advance(training.session().state().scalars.requests)) {
             round.save_seconds = saved->seconds;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/profile.hpp"
 #include "planner/profile_file.hpp"
+#include "schedule/contention.hpp"
 #include "schedule/generators.hpp"
 #include "schedule/lowering.hpp"
 #include "schedule/simulator.hpp"
 
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 namespace evener::planner {
 namespace {
@@ -124,7 +127,8 @@ TEST(MeasuredProfile, FindsTheCostsThatMadeTheRun) {
         runs.push_back(
             {set, std::vector<program::Measurement>(3, perfect_measurement(set, model, known))});
     }
-    Profile const found = measured_profile(runs, model, program::uniform_network(2, {0.1, 2e-3}));
+    Profile const found =
+        measured_profile(runs, model, {0, 1}, program::uniform_network(2, {0.1, 2e-3}));
     std::vector<program::Plan> plans{two_stages(model, 2), two_stages(model, 5),
                                      two_stages(model, 3)};
     std::swap(plans[2].chunks[0].group, plans[2].chunks[1].group);
@@ -192,10 +196,10 @@ TEST(MeasuredProfile, FindsWhatRepetitionsSave) {
         layer.backward_input.seconds *= (0.75 + 2) / 3;
         layer.backward_weight.seconds *= (0.75 + 2) / 3;
     }
-    Profile const found = measured_profile({{set, {step, step}}}, model, known.network);
+    Profile const found = measured_profile({{set, {step, step}}}, model, {0, 1}, known.network);
     for (std::size_t r = 0; r < 2; ++r) {
-        EXPECT_NEAR(found.ranks[r].repeat.forward, 0.5, 1e-12);
-        EXPECT_NEAR(found.ranks[r].repeat.backward, 0.75, 1e-12);
+        EXPECT_NEAR(found.ranks[r].repeat.forward, std::sqrt(0.5), 1e-12);
+        EXPECT_NEAR(found.ranks[r].repeat.backward, std::sqrt(0.75), 1e-12);
         EXPECT_EQ(found.ranks[r].repeat.backward_input, 1);
     }
     for (char const* const kind : {"embedding", "attention", "feed_forward"}) {
@@ -206,9 +210,41 @@ TEST(MeasuredProfile, FindsWhatRepetitionsSave) {
     }
 }
 
+// The last weight half of rank 0 has an idle neighbour, the others have a busy one.
+TEST(MeasuredProfile, FindsWhatNeighboursCost) {
+    model::Model const model{small_config()};
+    Profile known = known_profile();
+    for (RankProfile& rank : known.ranks) {
+        rank.boundary_seconds_per_byte = rank.instruction_seconds = 0;
+        rank.contention = 0.25;
+    }
+    program::Plan plan = two_stages(model, 5);
+    plan.batch_size = 16;
+    plan.split_backward = true;
+    auto const set =
+        schedule::lower(plan, model, schedule::generate(plan, program::ProgramKind::train),
+                        {.device_workspace_bytes = {0, 0}});
+    program::Measurement step = perfect_measurement(set, model, known);
+    step.timeline = schedule::simulate_contended(set, costs_of(known, plan, model)).timeline;
+    std::vector<int> const one_node{3, 3};
+    Profile const found =
+        measured_profile({{set, {step, step, step}}}, model, one_node, known.network);
+    for (RankProfile const& rank : found.ranks) {
+        EXPECT_NEAR(rank.contention, 0.25, 0.02);
+        EXPECT_EQ(rank.node, 3);
+    }
+    std::vector<int> const two_nodes{0, 1};
+    EXPECT_EQ(measured_profile({{set, {step, step, step}}}, model, two_nodes, known.network)
+                  .ranks[0]
+                  .contention,
+              0);
+}
+
 TEST(ProfileFile, IsReadBackEqual) {
     Profile profile = known_profile();
     profile.ranks[1].repeat = {0.875, 1.125, 0.5, 0.75};
+    profile.ranks[1].contention = 0.125;
+    profile.ranks[1].node = 5;
     std::string const text = print_profile(profile);
     Profile const read = parse_profile(text, "profile.json");
     EXPECT_EQ(print_profile(read), text);
@@ -219,6 +255,8 @@ TEST(ProfileFile, IsReadBackEqual) {
     EXPECT_EQ(read.ranks[1].copies, profile.ranks[1].copies);
     EXPECT_EQ(read.ranks[0].repeat, program::WorkFactors{});
     EXPECT_EQ(read.ranks[1].repeat, profile.ranks[1].repeat);
+    EXPECT_EQ(read.ranks[1].contention, 0.125);
+    EXPECT_EQ(read.ranks[1].node, 5);
     EXPECT_EQ(read.source, "known");
 }
 
