@@ -131,14 +131,8 @@ class Trace : public ::testing::Test {
   protected:
     /// Three ranks, the first alone, the others sharing microbatches.
     job::Job job(std::string const& name) const {
-        model::ModelConfig config;
+        model::ModelConfig config = tiny_config();
         config.vocabulary = 23;
-        config.hidden_size = 16;
-        config.decoder_layers = 2;
-        config.heads = config.kv_heads = 2;
-        config.head_size = 8;
-        config.ffn_size = 24;
-        config.sequence_length = 8;
         write_tokens(folder_ / "tokens.bin", config.vocabulary, 60 * 8 + 1, 5);
         program::Plan plan;
         plan.groups = {{.ranks = {core::RankId{0}}, .shares = {1}, .shard_weights = {1}},
